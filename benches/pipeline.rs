@@ -1,5 +1,5 @@
-//! Measures the cost of a pipeline per document: `$group`, `$sort`, `$lookup` by `_id` and computed fields, on a collection of
-//! 1 KB documents.
+//! Measures the cost of a pipeline per document: `$group`, `$sort`, `$lookup` by `_id` and computed fields, on a collection
+//! of 1 KB documents.
 
 #![allow(clippy::unwrap_used)] // a panic says where
 
@@ -10,7 +10,9 @@ use bson::{Bson, bson, doc};
 use criterion::{Criterion, criterion_group, criterion_main};
 use sundown::engine::write::insert_batch;
 use sundown::engine::{EngineSources, ReadPoint};
-use sundown::query::stage::{Endless, Flow, Limits, Pipeline, RowBatch, RowContext, StageContext};
+use sundown::query::stage::{
+    Endless, Flow, Pipeline, PipelineLimits, RowBatch, RowContext, StageContext,
+};
 use sundown::query::{Scope, Vars};
 use sundown::storage::{Catalog, Namespace, Options};
 use sundown::value::{DocBuf, Millis};
@@ -38,7 +40,7 @@ fn run(catalog: &Arc<Catalog>, stages: &Bson) -> usize {
     let mut cx = RowContext {
         vars: &vars,
         slice: &Endless,
-        limits: Limits::default(),
+        limits: PipelineLimits::default(),
         sources: &sources,
     };
     let (mut batch, mut count) = (RowBatch::new(), 0);

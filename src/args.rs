@@ -47,7 +47,7 @@ pub struct NamedArg<'a, W> {
 
 /// The kinds of errors in named arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wrong<'a> {
+pub enum ArgumentError<'a> {
     /// The arguments are not an object but a value of this type.
     NotAnObject(&'a str),
     Unknown(&'a str),
@@ -67,7 +67,7 @@ pub fn named<'a, const N: usize, W, E>(
     words: W,
 ) -> Result<[NamedArg<'a, W>; N]>
 where
-    W: Fn(Wrong<'_>) -> E + Copy,
+    W: Fn(ArgumentError<'_>) -> E + Copy,
     E: Into<Error>,
 {
     let mut args = names.map(|name| NamedArg {
@@ -76,13 +76,13 @@ where
         words,
     });
     let Some(doc) = value.as_doc() else {
-        return Err(words(Wrong::NotAnObject(value.ty().alias())).into());
+        return Err(words(ArgumentError::NotAnObject(value.ty().alias())).into());
     };
     for elem in doc {
         let known = |arg: &&mut NamedArg<'_, W>| arg.name.as_bytes() == elem.name_bytes();
         match args.iter_mut().find(known) {
             Some(arg) => arg.value = Some(elem.value),
-            None => return Err(words(Wrong::Unknown(elem.name())).into()),
+            None => return Err(words(ArgumentError::Unknown(elem.name())).into()),
         }
     }
     Ok(args)
@@ -369,11 +369,11 @@ impl<'a, W> NamedArg<'a, W> {
     /// Returns the value of a required argument.
     pub fn required<E>(self) -> Result<ValueRef<'a>>
     where
-        W: Fn(Wrong<'_>) -> E,
+        W: Fn(ArgumentError<'_>) -> E,
         E: Into<Error>,
     {
         self.value
-            .ok_or_else(|| (self.words)(Wrong::Missing(self.name)).into())
+            .ok_or_else(|| (self.words)(ArgumentError::Missing(self.name)).into())
     }
 }
 
@@ -384,7 +384,7 @@ mod tests {
     use crate::value::{DocBuf, Value};
 
     #[test]
-    fn wrong_types_are_named_as_mongod_does() {
+    fn wrong_types_have_the_messages_of_mongod() {
         let doc = DocBuf::build(|d| {
             d.put_str("limit", "x")
                 .put_i32("filter", 1)
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn own_words_have_a_hole_for_what_was_given() {
+    fn custom_messages_contain_the_given_value() {
         let doc = DocBuf::build(|d| {
             d.put_i32("path", 1).put_null("index");
         });
@@ -453,10 +453,10 @@ mod tests {
     }
 
     #[test]
-    fn named_arguments_are_known_and_given() {
+    fn unknown_and_missing_named_arguments_are_errors() {
         let read = |doc: &DocBuf| {
             let value = ValueRef::document(doc.as_doc());
-            let words = |wrong: Wrong<'_>| (1, format!("{wrong:?}"));
+            let words = |wrong: ArgumentError<'_>| (1, format!("{wrong:?}"));
             let [input, chars] = named(value, ["input", "chars"], words)?;
             let chars = chars.value().and_then(ValueRef::as_i32);
             Ok::<_, Error>((input.required()?.as_i32(), chars))
@@ -481,7 +481,7 @@ mod tests {
             assert_eq!(found.copied(), *expected, "{names:?}");
         }
         let number = Value::int32(1);
-        let words = |wrong: Wrong<'_>| (1, format!("{wrong:?}"));
+        let words = |wrong: ArgumentError<'_>| (1, format!("{wrong:?}"));
         let error = named(number.as_ref(), ["input"], words).err().unwrap();
         assert_eq!(error.message(), "NotAnObject(\"int\")");
     }

@@ -16,11 +16,11 @@ pub use crate::value::Millis;
 
 /// The server's clock. Clones share it.
 #[derive(Clone)]
-pub struct Clock(Arc<Inner>);
+pub struct Clock(Arc<ClockState>);
 
-struct Inner {
-    /// A [`Course`]. Written under `moving`.
-    course: AtomicI64,
+struct ClockState {
+    /// A [`ClockMode`]. Written under `moving`.
+    mode: AtomicI64,
     /// The latest system time that a reader was given, without any offset. It only grows: a reader that a step back
     /// overtakes in the middle of its work must not bring the old time back.
     high_water: AtomicI64,
@@ -61,7 +61,7 @@ pub struct ClockStatus {
 
 /// How time passes. It is encoded in one word, so that a reader never sees half of a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Course {
+enum ClockMode {
     /// Time stands still at this moment.
     Frozen(i64),
     /// Time runs with the system time plus this offset.
@@ -90,8 +90,8 @@ fn system_millis() -> i64 {
 impl Clock {
     /// Creates a clock that follows the operating system's clock until it is moved.
     pub fn system() -> Self {
-        Self(Arc::new(Inner {
-            course: AtomicI64::new(Course::Running(0).encode()),
+        Self(Arc::new(ClockState {
+            mode: AtomicI64::new(ClockMode::Running(0).encode()),
             high_water: AtomicI64::new(i64::MIN),
             going_back: AtomicBool::new(false),
             rewinds: AtomicU64::new(0),
@@ -103,14 +103,14 @@ impl Clock {
     /// Creates a clock that stands still at `at` until it is moved.
     pub fn frozen(at: Millis) -> Self {
         let clock = Self::system();
-        clock.set_course(Course::Frozen(at.0.clamp(-FAR, FAR)));
+        clock.set_mode(ClockMode::Frozen(at.0.clamp(-FAR, FAR)));
         clock
     }
 
     pub fn now(&self) -> Millis {
-        Millis(match self.course() {
-            Course::Frozen(at) => at,
-            Course::Running(offset) => self.steady().saturating_add(offset),
+        Millis(match self.mode() {
+            ClockMode::Frozen(at) => at,
+            ClockMode::Running(offset) => self.steady().saturating_add(offset),
         })
     }
 
@@ -126,12 +126,12 @@ impl Clock {
         high_water.fetch_max(now, Ordering::AcqRel).max(now)
     }
 
-    fn course(&self) -> Course {
-        Course::decode(self.0.course.load(Ordering::Acquire))
+    fn mode(&self) -> ClockMode {
+        ClockMode::decode(self.0.mode.load(Ordering::Acquire))
     }
 
-    fn set_course(&self, course: Course) {
-        self.0.course.store(course.encode(), Ordering::Release);
+    fn set_mode(&self, mode: ClockMode) {
+        self.0.mode.store(mode.encode(), Ordering::Release);
     }
 
     /// Returns whether time is going back and some watchers do not know it yet. Conclusions from before are then no longer
@@ -154,7 +154,7 @@ impl Clock {
         let now = self.now();
         ClockStatus {
             now,
-            frozen: matches!(self.course(), Course::Frozen(_)),
+            frozen: matches!(self.mode(), ClockMode::Frozen(_)),
             offset_millis: now.0.saturating_sub(system_millis()),
         }
     }
@@ -194,10 +194,10 @@ impl Clock {
     fn shift(&self, target: impl FnOnce(i64) -> i64, frozen_after: impl FnOnce(bool) -> bool) {
         let inner = &*self.0;
         let watchers = inner.moving.lock();
-        let was_frozen = matches!(self.course(), Course::Frozen(_));
+        let was_frozen = matches!(self.mode(), ClockMode::Frozen(_));
         let now = self.now();
         // Time stands still while the watchers work, so that nothing can expire between their work and the move.
-        self.set_course(Course::Frozen(now.0));
+        self.set_mode(ClockMode::Frozen(now.0));
         let to = target(now.0).clamp(-FAR, FAR);
         let back = to < now.0;
         let live: Vec<_> = watchers.iter().filter_map(Weak::upgrade).collect();
@@ -211,20 +211,20 @@ impl Clock {
         }
         // Time continues only when all watchers know about the move. Until then it must not come near the moment that it
         // has left.
-        self.set_course(Course::Frozen(to));
+        self.set_mode(ClockMode::Frozen(to));
         for watcher in &live {
             watcher.moved(back);
         }
         inner.going_back.store(false, Ordering::Release);
         if !frozen_after(was_frozen) {
-            self.set_course(Course::Running(to - self.steady()));
+            self.set_mode(ClockMode::Running(to - self.steady()));
         }
     }
 }
 
-// === impl Course ===
+// === impl ClockMode ===
 
-impl Course {
+impl ClockMode {
     fn encode(self) -> i64 {
         match self {
             Self::Frozen(at) => at << 1 | 1,
@@ -257,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frozen_time_moves_only_by_hand() {
+    fn frozen_time_moves_only_when_it_is_set() {
         let clock = Clock::frozen(Millis(1_000));
         assert_eq!(clock.now(), Millis(1_000));
         clock.advance(500);
@@ -280,7 +280,7 @@ mod tests {
 
     /// A reader that had read the time before the move, and gets it only now, must not keep time from going back.
     #[test]
-    fn time_goes_back_whoever_is_asking_meanwhile() {
+    fn time_goes_back_while_others_read_it() {
         let clock = Clock::system();
         let asking: Vec<_> = (0..2)
             .map(|_| {
@@ -309,10 +309,10 @@ mod tests {
     }
 
     #[test]
-    fn how_time_goes_fits_one_word() {
+    fn the_clock_mode_fits_into_one_word() {
         for moment in [0, 1, -1, 1_893_456_000_000, FAR, -FAR, 2 * FAR, -2 * FAR] {
-            for course in [Course::Frozen(moment), Course::Running(moment)] {
-                assert_eq!(Course::decode(course.encode()), course);
+            for mode in [ClockMode::Frozen(moment), ClockMode::Running(moment)] {
+                assert_eq!(ClockMode::decode(mode.encode()), mode);
             }
         }
         let clock = Clock::frozen(Millis(0));
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn watchers_hear_of_a_step_back_before_it_happens() {
+    fn watchers_are_notified_before_time_goes_back() {
         struct Heard(Clock, Mutex<Vec<(Millis, Millis)>>);
         impl Watcher for Heard {
             fn before_rewind(&self, now: Millis) {

@@ -13,15 +13,15 @@ use crate::trust::{Trust, client_config};
 use crate::value::{Doc, DocBuf};
 use crate::wire::{Request, put_request, take_reply};
 
-/// Fails unless a server at `host:port` answers `{ok: 1}`. Each step must end within `patience`.
-pub fn ping(host: &str, port: u16, patience: Duration, encrypted: bool) -> io::Result<()> {
+/// Fails unless a server at `host:port` answers `{ok: 1}`. Each step must end within `timeout`.
+pub fn ping(host: &str, port: u16, timeout: Duration, encrypted: bool) -> io::Result<()> {
     let address = (host, port)
         .to_socket_addrs()?
         .next()
         .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the host has no address"))?;
-    let stream = TcpStream::connect_timeout(&address, patience)?;
-    stream.set_read_timeout(Some(patience))?;
-    stream.set_write_timeout(Some(patience))?;
+    let stream = TcpStream::connect_timeout(&address, timeout)?;
+    stream.set_read_timeout(Some(timeout))?;
+    stream.set_write_timeout(Some(timeout))?;
     if !encrypted {
         return ask(stream);
     }

@@ -2,9 +2,9 @@
 //!
 //! Commands run on the runtime's workers in short steps. Some computations have no steps: checking a large message, an
 //! expression that loops for seconds over one document, a wait for a lock. Meanwhile the other tasks of that worker wait,
-//! and so do all sockets if no other worker polls them. Code that takes long for sure runs in [`run_blocking`]. Code that may loop
-//! counts its work with [`tick`]. Now and then `tick` hands the worker's tasks to another thread, and it returns an error
-//! if the command was killed or its deadline has passed.
+//! and so do all sockets if no other worker polls them. Code that takes long for sure runs in [`run_blocking`]. Code that
+//! may loop counts its work with [`tick`]. Now and then `tick` hands the worker's tasks to another thread, and it returns
+//! an error if the command was killed or its deadline has passed.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -132,8 +132,9 @@ fn look_up() -> Result<()> {
     checked
 }
 
-/// Waits until another thread runs the runtime's tasks, so that the computation delays no other task. `run_blocking` alone is not
-/// enough: the computation continues after it, and a worker that returns at once from `run_blocking` keeps its tasks.
+/// Waits until another thread runs the runtime's tasks, so that the computation delays no other task. `run_blocking` alone
+/// is not enough: the computation continues after it, and a worker that returns at once from `run_blocking` keeps its
+/// tasks.
 fn make_room() {
     let Ok(runtime) = Handle::try_current() else {
         return;
@@ -168,15 +169,15 @@ impl Limit {
     /// flag.
     pub fn watch<R>(&self, step: impl FnOnce() -> R) -> R {
         /// Restores the previous limit, however the step ends.
-        struct Before(Limit);
-        impl Drop for Before {
+        struct RestoreLimit(Limit);
+        impl Drop for RestoreLimit {
             fn drop(&mut self) {
                 LIMIT.set(std::mem::take(&mut self.0));
             }
         }
         SINCE.set(Some(monotonic()));
         let mut limit = self.clone();
-        let _before = Before(LIMIT.with_borrow_mut(|before| {
+        let _before = RestoreLimit(LIMIT.with_borrow_mut(|before| {
             if limit.abandoned.is_none() {
                 limit.abandoned.clone_from(&before.abandoned);
             }
@@ -294,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn work_ends_at_its_limit_and_the_next_one_has_none() {
+    fn work_ends_at_its_limit_and_the_next_work_has_no_limit() {
         let over = Limit {
             deadline: Some(monotonic()),
             ..Limit::default()
@@ -308,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_is_abandoned_ends_inside_the_limits_of_its_command() {
+    fn abandoned_work_keeps_the_limit_of_its_command() {
         let abandoned = Arc::new(Flag::default());
         let outside = Limit::until_abandoned(Arc::clone(&abandoned));
         let long = Limit::within(Duration::from_secs(3600));
@@ -321,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_is_taken_back_from_a_step_that_panics() {
+    fn a_limit_is_removed_after_a_panic() {
         let over = Limit {
             deadline: Some(monotonic()),
             ..Limit::default()

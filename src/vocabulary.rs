@@ -4,6 +4,8 @@
 //! metrics and the README are derived from the tables. A name that MongoDB has and Sundown does not have yet is in the
 //! table as planned, and is refused by name. A name that is not in the table is unknown, as it is to mongod.
 
+use std::cmp::Ordering;
+
 use crate::error::{Error, Result};
 
 /// A table of names. `T` runs or parses a name that is built, `F` holds the facts about each name.
@@ -73,7 +75,7 @@ impl<T, F> Vocabulary<T, F> {
     pub fn find(&self, name: &[u8]) -> Option<&'static Entry<T, F>> {
         let at = self
             .entries
-            .binary_search_by(|entry| entry.name.as_bytes().cmp(name));
+            .binary_search_by(|entry| compare(entry.name.as_bytes(), name));
         self.entries.get(at.ok()?)
     }
 
@@ -91,6 +93,17 @@ impl<T, F> Vocabulary<T, F> {
         let Self { kind, .. } = self;
         let space = if kind.is_empty() { "" } else { " " };
         Error::not_implemented(format_args!("{kind}{space}{}", entry.name))
+    }
+}
+
+/// Compares two names. Most differ in the first bytes, which need no call to compare.
+#[inline]
+fn compare(a: &[u8], b: &[u8]) -> Ordering {
+    match (a.first_chunk(), b.first_chunk()) {
+        (Some(&first), Some(&second)) if first != second => {
+            u32::from_be_bytes(first).cmp(&u32::from_be_bytes(second))
+        }
+        _ => a.cmp(b),
     }
 }
 
@@ -144,9 +157,14 @@ mod tests {
             ("$a", "$a", false),
             ("$b", "$a", false),
             ("$aa", "$a", false),
+            ("$set", "$setOnInsert", true),
+            ("$pull", "$push", true),
+            ("$push", "$pull", false),
+            ("$set", "$inc", false),
         ] {
             assert_eq!(is_before(first, second), sorted, "{first} {second}");
             assert_eq!(first < second, sorted);
+            assert_eq!(compare(first.as_bytes(), second.as_bytes()).is_lt(), sorted);
         }
     }
 }

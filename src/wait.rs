@@ -23,7 +23,7 @@ pub struct Wait(Pin<Box<dyn Future<Output = ()> + Send>>);
 #[derive(Debug, Default)]
 pub struct Flag {
     set: AtomicBool,
-    told: Notify,
+    notify: Notify,
 }
 
 /// A signal that wakes all listeners when something has changed. Costs one relaxed load while there are no listeners.
@@ -60,7 +60,7 @@ impl Wait {
         Self::until(async move {
             tokio::select! {
                 () = self => {}
-                () = flag.is_set_at_last() => {}
+                () = flag.wait_until_set() => {}
             }
         })
     }
@@ -85,7 +85,7 @@ impl fmt::Debug for Wait {
 impl Flag {
     pub fn set(&self) {
         self.set.store(true, Ordering::Release);
-        self.told.notify_waiters();
+        self.notify.notify_waiters();
     }
 
     #[inline]
@@ -94,10 +94,10 @@ impl Flag {
     }
 
     /// Completes when the flag is set.
-    pub async fn is_set_at_last(&self) {
-        let told = self.told.notified();
+    pub async fn wait_until_set(&self) {
+        let notify = self.notify.notified();
         if !self.is_set() {
-            told.await;
+            notify.await;
         }
     }
 }
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_ends_a_wait_whether_it_is_set_before_or_meanwhile() {
+    fn a_flag_ends_a_wait_if_set_before_or_during_it() {
         let flag = Arc::new(Flag::default());
         let forever = || Wait::until(std::future::pending()).unless(Arc::clone(&flag));
         let (mut before, mut late) = (forever(), forever());
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_is_heard_by_those_who_listened_before_it() {
+    fn a_signal_wakes_those_who_waited_before_it() {
         let signal = Signal::default();
         signal.give();
         let mut polled = Wait::until(signal.listen());

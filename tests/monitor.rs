@@ -65,7 +65,7 @@ async fn gauges_come_to(client: &mut Client, what: &str, wanted: impl Fn((i32, i
 }
 
 #[tokio::test]
-async fn a_hello_waits_when_nothing_is_new_to_the_client() {
+async fn an_awaitable_hello_waits_for_a_new_topology_version() {
     let server = start(Topology::Router).await;
     let mut client = Client::connect(server.local_addr()).await;
     let known = version(&mut client).await;
@@ -111,7 +111,7 @@ async fn a_hello_waits_when_nothing_is_new_to_the_client() {
 }
 
 #[tokio::test]
-async fn many_hellos_wait_and_hold_up_nobody() {
+async fn many_waiting_hellos_do_not_block_others() {
     let server = start(Topology::Router).await;
     let mut client = Client::connect(server.local_addr()).await;
     let known = version(&mut client).await;

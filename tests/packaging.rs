@@ -168,7 +168,7 @@ fn build_command() -> Vec<String> {
 
 /// cargo accepts the manifest with the copied files, and knows every flag of the build command.
 #[test]
-fn cargo_takes_the_build_command() {
+fn cargo_accepts_the_build_command() {
     let folder = staged("manifest");
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let metadata = Command::new(&cargo)
@@ -201,7 +201,7 @@ fn cargo_takes_the_build_command() {
 /// as a user without rights. (The user may read root's files, because cargo is installed there on some machines.)
 #[test]
 #[ignore = "a release build: a quarter of an hour"]
-fn the_build_command_builds_without_rights() {
+fn the_build_command_works_without_privileges() {
     let folder = staged("build");
     let build = build_command();
     let mut run = if is_root() {
@@ -246,7 +246,7 @@ fn is_root() -> bool {
 }
 
 #[test]
-fn the_image_starts_checks_and_announces_what_the_binary_has() {
+fn the_image_uses_options_that_the_binary_has() {
     assert_eq!(image_command()[0], INSTALLED);
     check_arguments(&image_command()[1..]);
     assert_eq!(image_healthcheck(), [INSTALLED, "healthcheck"]);
@@ -298,7 +298,7 @@ fn environment(service: &Yaml) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn compose_says_only_what_the_binary_understands() {
+fn compose_files_use_only_options_of_the_binary() {
     for (name, service) in ours() {
         assert_eq!(service.get("build").map(Yaml::text).as_deref(), Some("."));
         check_arguments(&list(&service, "command"));
@@ -317,7 +317,7 @@ fn compose_says_only_what_the_binary_understands() {
 }
 
 #[test]
-fn the_variant_announces_the_name_of_its_service() {
+fn the_replica_set_advertises_the_name_of_its_service() {
     let all = ours();
     let (name, variant) = all
         .iter()
@@ -330,7 +330,7 @@ fn the_variant_announces_the_name_of_its_service() {
 }
 
 #[test]
-fn the_samples_use_what_is_there() {
+fn the_samples_use_existing_servers_and_ports() {
     let (all, ours) = (services(), ours());
     let samples: Vec<_> = all
         .iter()
@@ -372,7 +372,7 @@ fn the_samples_use_what_is_there() {
 /// The file for teams on Cosmos DB: client and server agree on name, port, replica set and the path of the authority's
 /// certificate.
 #[test]
-fn the_cosmos_file_is_of_one_piece() {
+fn the_cosmos_compose_file_is_consistent() {
     let file = Yaml::parse(&read("examples/docker-compose.cosmos.yml"));
     let service = |name: &str| {
         let services = file.get("services").expect("services");
@@ -513,7 +513,7 @@ fn start(command: &[String], variables: &BTreeMap<String, String>) -> Option<Sta
 
 /// Runs the image alone and every service of the compose file.
 #[test]
-fn what_the_image_starts_runs_without_rights_and_is_healthy() {
+fn the_command_of_the_image_runs_without_privileges_and_is_healthy() {
     let mut rows = vec![("the image".to_owned(), Vec::new(), BTreeMap::new())];
     for (name, service) in ours() {
         rows.push((name, list(&service, "command"), environment(&service)));

@@ -193,7 +193,7 @@ fn fill_in_order(client: &mut Client, count: i32) {
 
 /// While the server plans and tests 50,000 conditions, other clients read and write the collection.
 #[test]
-fn a_filter_of_many_conditions_holds_up_nobody() {
+fn a_filter_of_many_conditions_blocks_nobody() {
     let (_runtime, server) = start(2);
     let address = server.local_addr();
     let mut client = Client::connect(address).unwrap();
@@ -226,7 +226,7 @@ fn a_filter_of_many_conditions_holds_up_nobody() {
 /// A command with 50,000 conditions ends at its time limit, when it is killed, and when its client disconnects. A server
 /// that shuts down lets it finish.
 #[test]
-fn a_filter_of_many_conditions_ends_with_its_command() {
+fn a_filter_of_many_conditions_stops_when_its_command_ends() {
     let (runtime, server) = start(2);
     let address = server.local_addr();
     let mut client = Client::connect(address).unwrap();
@@ -284,7 +284,7 @@ fn rows_of(reply: &Document) -> usize {
 
 /// Short commands that need much work on one large document.
 #[test]
-fn what_is_asked_of_one_large_document_ends_at_the_time_limit() {
+fn work_on_one_large_document_ends_at_the_time_limit() {
     let (_runtime, server) = start(2);
     let mut client = Client::connect(server.local_addr()).unwrap();
     let mut run = |command: Document| client.command("test", command).unwrap();
@@ -348,7 +348,7 @@ fn what_is_asked_of_one_large_document_ends_at_the_time_limit() {
 
 /// A result that would be many times larger than a document is refused before it is built.
 #[test]
-fn short_commands_that_ask_for_much_are_refused() {
+fn short_commands_with_huge_results_are_refused() {
     let (_runtime, server) = start(2);
     let mut client = Client::connect(server.local_addr()).unwrap();
     let mut run = |command: Document| client.command("test", command).unwrap();
@@ -447,7 +447,7 @@ fn one_expression_ends_at_the_time_limit() {
 /// A regular expression search is a single call into a library. Even so, other clients are served meanwhile and the search
 /// can be killed.
 #[test]
-fn one_search_for_a_pattern_can_be_ended() {
+fn one_pattern_search_can_be_killed() {
     let (_runtime, server) = start(1);
     let address = server.local_addr();
     let mut client = Client::connect(address).unwrap();
@@ -499,7 +499,7 @@ fn one_search_for_a_pattern_can_be_ended() {
 
 /// Long work before the command itself starts is visible and can be killed, too.
 #[test]
-fn a_command_is_to_be_seen_while_it_is_read() {
+fn a_command_is_in_current_op_while_it_is_parsed() {
     let (_runtime, server) = start(2);
     let address = server.local_addr();
     let mut client = Client::connect(address).unwrap();

@@ -36,7 +36,7 @@ pub struct Credentials {
 
 /// The reason why a password cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unusable {
+pub enum UnusablePassword {
     Empty,
     /// The password has characters that SASLprep prohibits. SCRAM-SHA-256 prepares passwords with SASLprep.
     Prohibited,
@@ -112,15 +112,19 @@ impl Mechanism {
     }
 
     /// Returns the text that this mechanism salts.
-    pub(super) fn prepare(self, user: &str, password: Password<'_>) -> Result<String, Unusable> {
+    pub(super) fn prepare(
+        self,
+        user: &str,
+        password: Password<'_>,
+    ) -> Result<String, UnusablePassword> {
         match (self, password) {
-            (_, Password::Plain("") | Password::Digested("")) => Err(Unusable::Empty),
+            (_, Password::Plain("") | Password::Digested("")) => Err(UnusablePassword::Empty),
             (Self::Sha1, Password::Plain(plain)) => Ok(digest(user, plain)),
             (Self::Sha1, Password::Digested(digest)) => Ok(digest.to_owned()),
             (Self::Sha256, Password::Plain(plain)) => stringprep::saslprep(plain)
                 .map(Into::into)
-                .map_err(|_| Unusable::Prohibited),
-            (Self::Sha256, Password::Digested(_)) => Err(Unusable::Digested),
+                .map_err(|_| UnusablePassword::Prohibited),
+            (Self::Sha256, Password::Digested(_)) => Err(UnusablePassword::Digested),
         }
     }
 }
@@ -237,7 +241,7 @@ impl Credentials {
         user: &str,
         password: Password<'_>,
         mechanisms: &[Mechanism],
-    ) -> Result<Self, Unusable> {
+    ) -> Result<Self, UnusablePassword> {
         let mut credentials = Self::default();
         for &mechanism in mechanisms {
             if credentials.get(mechanism).is_some() {
@@ -275,9 +279,9 @@ impl Credentials {
     }
 }
 
-// === impl Unusable ===
+// === impl UnusablePassword ===
 
-impl fmt::Display for Unusable {
+impl fmt::Display for UnusablePassword {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Empty => "Password cannot be empty",
@@ -309,14 +313,14 @@ mod tests {
             (
                 Mechanism::Sha256,
                 plain("a\u{7}"),
-                Err(Unusable::Prohibited),
+                Err(UnusablePassword::Prohibited),
             ),
             (
                 Mechanism::Sha256,
                 Password::Digested("abc"),
-                Err(Unusable::Digested),
+                Err(UnusablePassword::Digested),
             ),
-            (Mechanism::Sha256, plain(""), Err(Unusable::Empty)),
+            (Mechanism::Sha256, plain(""), Err(UnusablePassword::Empty)),
         ];
         for (mechanism, password, expected) in rows {
             let prepared = mechanism.prepare("user", password);
@@ -329,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pretended_credential_is_always_the_same_and_looks_real() {
+    fn the_credential_of_an_unknown_user_is_stable_and_looks_real() {
         for &mechanism in Mechanism::ALL {
             let one = Credential::pretended(mechanism, b"secret", "ann", "shop");
             let real = Credential::derive(
@@ -357,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_has_no_secret_in_it() {
+    fn debug_output_contains_no_secret() {
         let credentials = Credentials {
             sha256: Some(Credential::derive(Mechanism::Sha256, "x", b"salt", 1)),
             sha1: None,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::credential::Mechanism;
-use super::scram::{Exchange, Failed, Hello};
+use super::scram::{Exchange, Hello, LoginFailed};
 use super::user::{User, UserName};
 use super::users::Users;
 
@@ -41,7 +41,7 @@ pub struct Conversation {
 
 /// Another user has logged in on the connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Taken(pub UserName);
+pub struct AlreadyLoggedIn(pub UserName);
 
 // === impl LoginState ===
 
@@ -66,11 +66,11 @@ impl LoginState {
     }
 
     /// Logs a user in. A connection belongs to one user: another user needs another connection.
-    pub fn log_in(&self, users: &Users, user: Arc<User>) -> Result<(), Taken> {
+    pub fn log_in(&self, users: &Users, user: Arc<User>) -> Result<(), AlreadyLoggedIn> {
         if let Some(other) = self.user(users)
             && other.name != user.name
         {
-            return Err(Taken(other.name.clone()));
+            return Err(AlreadyLoggedIn(other.name.clone()));
         }
         // An outdated generation: the user may have changed since the lookup, so the next command must look it up again.
         let generation = users.generation().wrapping_sub(1);
@@ -102,9 +102,9 @@ impl Conversation {
         mechanism: Mechanism,
         db: &str,
         payload: &[u8],
-    ) -> Result<(Self, String), Failed> {
+    ) -> Result<(Self, String), LoginFailed> {
         let hello = Hello::parse(payload)?;
-        let user = users.meant(UserName::new(hello.user.as_str(), db));
+        let user = users.resolve(UserName::new(hello.user.as_str(), db));
         let (credential, known) = users.credential(mechanism, &user);
         let nonce = super::random_text();
         let (exchange, reply) = Exchange::begin(mechanism, &hello, credential, known, &nonce);
@@ -122,7 +122,7 @@ impl Conversation {
     }
 
     /// Checks the client's proof, once.
-    pub fn prove(&mut self, payload: &[u8]) -> Result<String, Failed> {
+    pub fn prove(&mut self, payload: &[u8]) -> Result<String, LoginFailed> {
         let reply = self.exchange.prove(payload)?;
         self.proved = true;
         Ok(reply)

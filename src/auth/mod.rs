@@ -19,14 +19,14 @@ mod user;
 mod users;
 
 pub use action::{Action, Actions};
-pub use credential::{Credential, Credentials, Mechanism, Password, Unusable};
-pub use login_state::{Conversation, LoginState, Taken};
+pub use credential::{Credential, Credentials, Mechanism, Password, UnusablePassword};
+pub use login_state::{AlreadyLoggedIn, Conversation, LoginState};
 pub use privilege::{Privileges, Resource, Target};
 pub use role::{ROLES, Role, RoleName};
 pub use scram_client::{ClientExchange, ClientProof};
-pub use throttle::{Guess, Throttle};
+pub use throttle::{LoginAttempt, Throttle};
 pub use user::{NoSuchRole, User, UserName};
-pub use users::{Exists, Users};
+pub use users::{UserExists, Users};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -24,12 +24,12 @@ pub struct Role {
 }
 
 struct Grant {
-    on: On,
+    on: GrantScope,
     actions: Actions,
 }
 
 /// The resource of a grant.
-enum On {
+enum GrantScope {
     /// The role's own database and its ordinary collections.
     Own,
     /// A system collection of the role's own database.
@@ -206,56 +206,59 @@ const ADMITTING: Actions = Actions::of(&[
 const LISTING: Actions = Actions::of(&[Action::ListDatabases]);
 
 const READ: &[Grant] = &[
-    grant(On::Own, READING),
-    grant(On::OwnSystem("system.js"), READING),
+    grant(GrantScope::Own, READING),
+    grant(GrantScope::OwnSystem("system.js"), READING),
 ];
 
 const READ_WRITE: &[Grant] = &[
-    grant(On::Own, WRITING),
-    grant(On::OwnSystem("system.js"), WRITING),
+    grant(GrantScope::Own, WRITING),
+    grant(GrantScope::OwnSystem("system.js"), WRITING),
 ];
 
 const DB_ADMIN: &[Grant] = &[
-    grant(On::Own, ADMINISTERING),
-    grant(On::OwnSystem("system.profile"), PROFILED),
+    grant(GrantScope::Own, ADMINISTERING),
+    grant(GrantScope::OwnSystem("system.profile"), PROFILED),
 ];
 
-const USER_ADMIN: &[Grant] = &[grant(On::Own, ADMITTING)];
+const USER_ADMIN: &[Grant] = &[grant(GrantScope::Own, ADMITTING)];
 
 const READ_ANY: &[Grant] = &[
-    grant(On::Every, READING),
-    grant(On::EverySystem("system.js"), READING),
-    grant(On::Cluster, LISTING),
+    grant(GrantScope::Every, READING),
+    grant(GrantScope::EverySystem("system.js"), READING),
+    grant(GrantScope::Cluster, LISTING),
 ];
 
 const READ_WRITE_ANY: &[Grant] = &[
-    grant(On::Every, WRITING),
-    grant(On::EverySystem("system.js"), WRITING),
-    grant(On::Cluster, LISTING),
+    grant(GrantScope::Every, WRITING),
+    grant(GrantScope::EverySystem("system.js"), WRITING),
+    grant(GrantScope::Cluster, LISTING),
 ];
 
 const DB_ADMIN_ANY: &[Grant] = &[
-    grant(On::Every, ADMINISTERING),
-    grant(On::EverySystem("system.profile"), PROFILED),
-    grant(On::Cluster, LISTING.and(Actions::of(&[Action::ApplyOps]))),
+    grant(GrantScope::Every, ADMINISTERING),
+    grant(GrantScope::EverySystem("system.profile"), PROFILED),
+    grant(
+        GrantScope::Cluster,
+        LISTING.and(Actions::of(&[Action::ApplyOps])),
+    ),
 ];
 
 const USER_ADMIN_ANY: &[Grant] = &[
-    grant(On::Every, ADMITTING),
+    grant(GrantScope::Every, ADMITTING),
     // A user administrator manages the users of all databases, including the server's own.
-    grant(On::Named("config"), ADMITTING),
-    grant(On::Named("local"), ADMITTING),
-    grant(On::Collection("admin", "system.users"), READING),
-    grant(On::Collection("admin", "system.roles"), READING),
+    grant(GrantScope::Named("config"), ADMITTING),
+    grant(GrantScope::Named("local"), ADMITTING),
+    grant(GrantScope::Collection("admin", "system.users"), READING),
+    grant(GrantScope::Collection("admin", "system.roles"), READING),
     grant(
-        On::Cluster,
+        GrantScope::Cluster,
         LISTING.and(Actions::of(&[Action::InvalidateUserCache])),
     ),
 ];
 
 const CLUSTER_MONITOR: &[Grant] = &[
     grant(
-        On::Cluster,
+        GrantScope::Cluster,
         Actions::of(&[
             Action::ConnPoolStats,
             Action::GetClusterParameter,
@@ -276,11 +279,11 @@ const CLUSTER_MONITOR: &[Grant] = &[
             Action::Top,
         ]),
     ),
-    grant(On::Every, MONITORING),
-    grant(On::Named("config"), READING.and(MONITORING)),
-    grant(On::Named("local"), READING.and(MONITORING)),
+    grant(GrantScope::Every, MONITORING),
+    grant(GrantScope::Named("config"), READING.and(MONITORING)),
+    grant(GrantScope::Named("local"), READING.and(MONITORING)),
     grant(
-        On::EverySystem("system.profile"),
+        GrantScope::EverySystem("system.profile"),
         Actions::of(&[Action::Find]),
     ),
 ];
@@ -294,7 +297,7 @@ const MONITORING: Actions = Actions::of(&[
 
 const CLUSTER_MANAGER: &[Grant] = &[
     grant(
-        On::Cluster,
+        GrantScope::Cluster,
         Actions::of(&[
             Action::AddShard,
             Action::AppendOplogNote,
@@ -312,12 +315,12 @@ const CLUSTER_MANAGER: &[Grant] = &[
             Action::SetFeatureCompatibilityVersion,
         ]),
     ),
-    grant(On::Every, Actions::of(&[Action::EnableSharding])),
+    grant(GrantScope::Every, Actions::of(&[Action::EnableSharding])),
 ];
 
 const HOST_MANAGER: &[Grant] = &[
     grant(
-        On::Cluster,
+        GrantScope::Cluster,
         Actions::of(&[
             Action::ApplicationMessage,
             Action::DropConnections,
@@ -334,15 +337,18 @@ const HOST_MANAGER: &[Grant] = &[
             Action::Unlock,
         ]),
     ),
-    grant(On::Every, Actions::of(&[Action::KillCursors])),
+    grant(GrantScope::Every, Actions::of(&[Action::KillCursors])),
 ];
 
-const CLUSTER_ADMIN: &[Grant] = &[grant(On::Every, Actions::of(&[Action::DropDatabase]))];
+const CLUSTER_ADMIN: &[Grant] = &[grant(
+    GrantScope::Every,
+    Actions::of(&[Action::DropDatabase]),
+)];
 
 /// MongoDB's root is the union of most other roles. Here it may do everything.
-const ROOT: &[Grant] = &[grant(On::Anything, Actions::all())];
+const ROOT: &[Grant] = &[grant(GrantScope::Anything, Actions::all())];
 
-const fn grant(on: On, actions: Actions) -> Grant {
+const fn grant(on: GrantScope, actions: Actions) -> Grant {
     Grant { on, actions }
 }
 
@@ -363,14 +369,16 @@ impl Role {
     pub fn grant(&self, db: &str, privileges: &mut Privileges) {
         for grant in self.grants.iter().copied().flatten() {
             let resource = match grant.on {
-                On::Own => Resource::Database(db.to_owned()),
-                On::OwnSystem(name) => Resource::Collection(db.to_owned(), name.to_owned()),
-                On::Every => Resource::Every,
-                On::EverySystem(name) => Resource::EveryCollection(name.to_owned()),
-                On::Named(name) => Resource::Database(name.to_owned()),
-                On::Collection(db, name) => Resource::Collection(db.to_owned(), name.to_owned()),
-                On::Cluster => Resource::Cluster,
-                On::Anything => Resource::Anything,
+                GrantScope::Own => Resource::Database(db.to_owned()),
+                GrantScope::OwnSystem(name) => Resource::Collection(db.to_owned(), name.to_owned()),
+                GrantScope::Every => Resource::Every,
+                GrantScope::EverySystem(name) => Resource::EveryCollection(name.to_owned()),
+                GrantScope::Named(name) => Resource::Database(name.to_owned()),
+                GrantScope::Collection(db, name) => {
+                    Resource::Collection(db.to_owned(), name.to_owned())
+                }
+                GrantScope::Cluster => Resource::Cluster,
+                GrantScope::Anything => Resource::Anything,
             };
             privileges.add(resource, grant.actions);
         }

@@ -7,7 +7,7 @@
 //! server  v=SIGNATURE
 //! ```
 //!
-//! Messages of clients are parsed strictly and have a maximum size. Every error is the same [`Failed`].
+//! Messages of clients are parsed strictly and have a maximum size. Every error is the same [`LoginFailed`].
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -20,7 +20,7 @@ const LONGEST: usize = 16 * 1024;
 
 /// The exchange failed. The reason is not revealed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Failed;
+pub struct LoginFailed;
 
 /// The client's first message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,20 +49,20 @@ pub struct Exchange {
 // === impl Hello ===
 
 impl<'a> Hello<'a> {
-    pub fn parse(payload: &'a [u8]) -> Result<Self, Failed> {
+    pub fn parse(payload: &'a [u8]) -> Result<Self, LoginFailed> {
         let text = read(payload)?;
         // No channel binding: "n" (the client has none) or "y" (the client believes that the server has none).
         let rest = text
             .strip_prefix("n,")
             .or_else(|| text.strip_prefix("y,"))
-            .ok_or(Failed)?;
-        let (acting_for, bare) = rest.split_once(',').ok_or(Failed)?;
-        let header = text.get(..text.len() - bare.len()).ok_or(Failed)?;
+            .ok_or(LoginFailed)?;
+        let (acting_for, bare) = rest.split_once(',').ok_or(LoginFailed)?;
+        let header = text.get(..text.len() - bare.len()).ok_or(LoginFailed)?;
         let mut fields = bare.split(',');
         let user = unescape(field(fields.next(), 'n')?)?;
         let nonce = field(fields.next(), 'r')?;
         if user.is_empty() || !is_nonce(nonce) {
-            return Err(Failed);
+            return Err(LoginFailed);
         }
         // A user cannot act for another user. Unknown extensions may be ignored, but not a mandatory one ("m=").
         let acts = match acting_for {
@@ -70,7 +70,7 @@ impl<'a> Hello<'a> {
             named => unescape(field(Some(named), 'a')?)?,
         };
         if acts != user || fields.any(|extension| extension.starts_with("m=")) {
-            return Err(Failed);
+            return Err(LoginFailed);
         }
         Ok(Self {
             header,
@@ -81,21 +81,21 @@ impl<'a> Hello<'a> {
     }
 }
 
-fn read(payload: &[u8]) -> Result<&str, Failed> {
+fn read(payload: &[u8]) -> Result<&str, LoginFailed> {
     if payload.len() > LONGEST {
-        return Err(Failed);
+        return Err(LoginFailed);
     }
-    let text = std::str::from_utf8(payload).map_err(|_| Failed)?;
+    let text = std::str::from_utf8(payload).map_err(|_| LoginFailed)?;
     if text.contains('\0') {
-        return Err(Failed);
+        return Err(LoginFailed);
     }
     Ok(text)
 }
 
 /// Returns the value of `letter=value`.
-fn field(text: Option<&str>, letter: char) -> Result<&str, Failed> {
+fn field(text: Option<&str>, letter: char) -> Result<&str, LoginFailed> {
     text.and_then(|text| text.strip_prefix(letter)?.strip_prefix('='))
-        .ok_or(Failed)
+        .ok_or(LoginFailed)
 }
 
 /// Returns whether the text is printable ASCII. It has no comma, because the caller has split it at commas.
@@ -104,14 +104,14 @@ fn is_nonce(text: &str) -> bool {
 }
 
 /// Decodes a name, in which `=2C` is a comma and `=3D` an equals sign. No other escape is allowed.
-fn unescape(name: &str) -> Result<String, Failed> {
+fn unescape(name: &str) -> Result<String, LoginFailed> {
     let mut parts = name.split('=');
     let mut plain = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let (sign, rest) = match (part.strip_prefix("2C"), part.strip_prefix("3D")) {
             (Some(rest), _) => (',', rest),
             (_, Some(rest)) => ('=', rest),
-            _ => return Err(Failed),
+            _ => return Err(LoginFailed),
         };
         plain.push(sign);
         plain.push_str(rest);
@@ -154,35 +154,35 @@ impl Exchange {
 
     /// Checks the client's proof and returns the server's. Takes equally long if the user does not exist, and for every
     /// wrong proof.
-    pub fn prove(&self, payload: &[u8]) -> Result<String, Failed> {
+    pub fn prove(&self, payload: &[u8]) -> Result<String, LoginFailed> {
         let text = read(payload)?;
-        let (unproved, proof) = text.rsplit_once(",p=").ok_or(Failed)?;
+        let (unproved, proof) = text.rsplit_once(",p=").ok_or(LoginFailed)?;
         let mut fields = unproved.split(',');
         let header = field(fields.next(), 'c')?;
         let nonce = field(fields.next(), 'r')?;
         if header != self.header || nonce != self.nonce {
-            return Err(Failed);
+            return Err(LoginFailed);
         }
-        let proof = STANDARD.decode(proof).map_err(|_| Failed)?;
+        let proof = STANDARD.decode(proof).map_err(|_| LoginFailed)?;
         let signed = format!("{},{unproved}", self.signed);
         let signature = self
             .mechanism
             .hmac(&self.credential.stored_key, signed.as_bytes());
         if proof.len() != signature.len() {
-            return Err(Failed);
+            return Err(LoginFailed);
         }
         let client_key: Vec<u8> = proof.iter().zip(&signature).map(|(a, b)| a ^ b).collect();
         let fits = self
             .mechanism
             .hash(&client_key)
             .ct_eq(&self.credential.stored_key);
-        let ours = self
+        let signature = self
             .mechanism
             .hmac(&self.credential.server_key, signed.as_bytes());
         if (fits & Choice::from(u8::from(self.known))).into() {
-            Ok(format!("v={}", STANDARD.encode(ours)))
+            Ok(format!("v={}", STANDARD.encode(signature)))
         } else {
-            Err(Failed)
+            Err(LoginFailed)
         }
     }
 }
@@ -243,10 +243,10 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_exist_proves_nothing() {
+    fn unknown_users_cannot_log_in() {
         for vector in VECTORS {
             let (exchange, _) = begin(vector, false);
-            assert_eq!(exchange.prove(vector.proof.as_bytes()), Err(Failed));
+            assert_eq!(exchange.prove(vector.proof.as_bytes()), Err(LoginFailed));
         }
     }
 
@@ -257,9 +257,9 @@ mod tests {
             for at in 0..vector.proof.len() {
                 let mut bytes = vector.proof.as_bytes().to_vec();
                 bytes[at] ^= 1;
-                assert_eq!(exchange.prove(&bytes), Err(Failed), "byte {at}");
+                assert_eq!(exchange.prove(&bytes), Err(LoginFailed), "byte {at}");
                 let cut = &vector.proof.as_bytes()[..at];
-                assert_eq!(exchange.prove(cut), Err(Failed), "cut at {at}");
+                assert_eq!(exchange.prove(cut), Err(LoginFailed), "cut at {at}");
             }
         }
     }

@@ -4,9 +4,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use subtle::ConstantTimeEq;
 
-use super::credential::{Credential, Mechanism, Password, Unusable};
+use super::credential::{Credential, Mechanism, Password, UnusablePassword};
 use super::random_text;
-use super::scram::Failed;
+use super::scram::LoginFailed;
 
 /// A login that has sent its first message.
 pub struct ClientExchange {
@@ -37,7 +37,7 @@ impl ClientExchange {
         mechanism: Mechanism,
         user: &str,
         password: &str,
-    ) -> Result<(Self, String), Unusable> {
+    ) -> Result<(Self, String), UnusablePassword> {
         Self::begin_with(mechanism, user, password, random_text())
     }
 
@@ -46,7 +46,7 @@ impl ClientExchange {
         user: &str,
         password: &str,
         nonce: String,
-    ) -> Result<(Self, String), Unusable> {
+    ) -> Result<(Self, String), UnusablePassword> {
         let prepared = mechanism.prepare(user, Password::Plain(password))?;
         let escaped = user.replace('=', "=3D").replace(',', "=2C");
         let bare = format!("n={escaped},r={nonce}");
@@ -61,18 +61,18 @@ impl ClientExchange {
     }
 
     /// Answers the server's first message: returns the payload of `saslContinue`.
-    pub fn prove(self, payload: &[u8]) -> Result<(ClientProof, String), Failed> {
-        let text = std::str::from_utf8(payload).map_err(|_| Failed)?;
+    pub fn prove(self, payload: &[u8]) -> Result<(ClientProof, String), LoginFailed> {
+        let text = std::str::from_utf8(payload).map_err(|_| LoginFailed)?;
         let mut fields = text.split(',');
         let mut field = |letter: &str| {
             let field = fields.next().and_then(|field| field.strip_prefix(letter));
-            field.ok_or(Failed)
+            field.ok_or(LoginFailed)
         };
         let (nonce, salt, rounds) = (field("r=")?, field("s=")?, field("i=")?);
-        let salt = STANDARD.decode(salt).map_err(|_| Failed)?;
-        let rounds = rounds.parse::<u32>().map_err(|_| Failed)?;
+        let salt = STANDARD.decode(salt).map_err(|_| LoginFailed)?;
+        let rounds = rounds.parse::<u32>().map_err(|_| LoginFailed)?;
         if !nonce.starts_with(&self.nonce) || nonce == self.nonce || !ROUNDS.contains(&rounds) {
-            return Err(Failed);
+            return Err(LoginFailed);
         }
         let (client_key, keys) =
             Credential::derive_with_key(self.mechanism, &self.prepared, &salt, rounds);
@@ -95,10 +95,10 @@ impl ClientExchange {
 
 impl ClientProof {
     /// Checks the server's last message: it must know the password as well.
-    pub fn check(&self, payload: &[u8]) -> Result<(), Failed> {
+    pub fn check(&self, payload: &[u8]) -> Result<(), LoginFailed> {
         match payload.ct_eq(self.signature.as_bytes()).into() {
             true => Ok(()),
-            false => Err(Failed),
+            false => Err(LoginFailed),
         }
     }
 }
@@ -123,7 +123,7 @@ mod tests {
         );
         let signature = b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=";
         assert_eq!(proof.check(signature), Ok(()));
-        assert_eq!(proof.check(b"v=6rriTRBi23"), Err(Failed));
+        assert_eq!(proof.check(b"v=6rriTRBi23"), Err(LoginFailed));
     }
 
     #[test]

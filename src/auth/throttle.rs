@@ -32,20 +32,20 @@ pub struct Throttle(Mutex<HashMap<IpAddr, Address, ahash::RandomState>>);
 
 /// An attempt to log in: from which address, as which user.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Guess {
+pub struct LoginAttempt {
     pub address: IpAddr,
     pub user: UserName,
 }
 
 /// The failures of one address.
 struct Address {
-    names: HashMap<UserName, Record, ahash::RandomState>,
+    names: HashMap<UserName, FailureRecord, ahash::RandomState>,
     /// The shared record of the names beyond [`NAMES`].
-    others: Option<Record>,
+    others: Option<FailureRecord>,
     last: Instant,
 }
 
-struct Record {
+struct FailureRecord {
     failures: u32,
     /// When the next attempt may be checked.
     next: Instant,
@@ -56,7 +56,7 @@ struct Record {
 
 impl Throttle {
     /// Returns how long an attempt must wait, or `None` if it must fail at once.
-    pub fn wait(&self, guess: &Guess, now: Instant) -> Option<Duration> {
+    pub fn wait(&self, guess: &LoginAttempt, now: Instant) -> Option<Duration> {
         let mut addresses = self.0.lock();
         let known = addresses.get_mut(&origin(guess.address));
         let Some(record) = known.and_then(|address| address.find(&guess.user)) else {
@@ -71,7 +71,7 @@ impl Throttle {
         Some(wait)
     }
 
-    pub fn failed(&self, guess: &Guess, now: Instant) {
+    pub fn failed(&self, guess: &LoginAttempt, now: Instant) {
         let mut addresses = self.0.lock();
         let origin = origin(guess.address);
         if addresses.len() >= ADDRESSES && !addresses.contains_key(&origin) {
@@ -85,7 +85,7 @@ impl Throttle {
             .fail(&guess.user, now);
     }
 
-    pub fn succeeded(&self, guess: &Guess) {
+    pub fn succeeded(&self, guess: &LoginAttempt) {
         if let Some(address) = self.0.lock().get_mut(&origin(guess.address)) {
             address.names.remove(&guess.user);
         }
@@ -122,12 +122,12 @@ impl Address {
         }
     }
 
-    fn find(&mut self, user: &UserName) -> Option<&mut Record> {
+    fn find(&mut self, user: &UserName) -> Option<&mut FailureRecord> {
         self.names.get_mut(user).or(self.others.as_mut())
     }
 
     fn fail(&mut self, user: &UserName, now: Instant) {
-        let fresh = || Record {
+        let fresh = || FailureRecord {
             failures: 0,
             next: now,
             last: now,
@@ -159,15 +159,15 @@ mod tests {
     use super::*;
     use crate::clock::monotonic;
 
-    fn guess(last: u8, user: &str) -> Guess {
-        Guess {
+    fn guess(last: u8, user: &str) -> LoginAttempt {
+        LoginAttempt {
             address: [10, 0, 0, last].into(),
             user: UserName::new(user, "admin"),
         }
     }
 
     #[test]
-    fn failures_cost_more_and_more_time_up_to_a_bound() {
+    fn failed_logins_wait_longer_up_to_a_limit() {
         let throttle = Throttle::default();
         let ann = guess(1, "ann");
         let mut now = monotonic();
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn many_at_once_queue_up_and_the_last_are_turned_away() {
+    fn simultaneous_logins_queue_up_and_the_last_are_rejected() {
         let throttle = Throttle::default();
         let ann = guess(1, "ann");
         let now = monotonic();
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn who_tries_many_names_slows_down_only_themselves() {
+    fn trying_many_names_slows_down_only_that_address() {
         let throttle = Throttle::default();
         let now = monotonic();
         for n in 0..NAMES + 50 {
@@ -237,10 +237,10 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_and_the_oldest_goes_first() {
+    fn memory_is_bounded_and_the_oldest_record_is_removed_first() {
         let throttle = Throttle::default();
         let now = monotonic();
-        let from = |n: u32| Guess {
+        let from = |n: u32| LoginAttempt {
             address: Ipv4Addr::from_bits(n).into(),
             user: UserName::new("ann", "admin"),
         };
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_of_the_sixth_version_is_one_address() {
+    fn an_ipv6_network_counts_as_one_address() {
         for (address, same) in [
             ("2001:db8::1", "2001:db8::ffff:0:0:2"),
             ("::ffff:10.0.0.1", "10.0.0.1"),

@@ -32,7 +32,7 @@ pub struct Users {
 
 /// A user with this name exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Exists;
+pub struct UserExists;
 
 // === impl Users ===
 
@@ -68,7 +68,7 @@ impl Users {
     }
 
     /// Returns the user that a client means by this name.
-    pub fn meant(&self, name: UserName) -> UserName {
+    pub fn resolve(&self, name: UserName) -> UserName {
         if self.everywhere && !self.all.read().contains_key(&name) {
             return UserName::new(name.user, "admin");
         }
@@ -98,10 +98,10 @@ impl Users {
         self.all.read().values().cloned().collect()
     }
 
-    pub fn add(&self, user: User) -> Result<(), Exists> {
+    pub fn add(&self, user: User) -> Result<(), UserExists> {
         let mut all = self.all.write();
         if all.contains_key(&user.name) {
-            return Err(Exists);
+            return Err(UserExists);
         }
         self.changed(&user);
         all.insert(user.name.clone(), Arc::new(user));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_locked_out_by_a_user_who_cannot_let_others_in() {
+    fn access_control_starts_with_the_first_user_admin() {
         let users = Users::new(&[], false);
         users
             .add(user("a", &[("readWriteAnyDatabase", "admin")]))
@@ -228,19 +228,19 @@ mod tests {
     }
 
     #[test]
-    fn an_account_is_known_in_every_database_only_if_that_is_said() {
-        let asked = || UserName::new("ann", "shop");
+    fn accounts_work_in_other_databases_only_if_configured() {
+        let shop_name = || UserName::new("ann", "shop");
         let users = Users::new(&[user("ann", &[])], true);
-        assert_eq!(users.meant(asked()), asked());
+        assert_eq!(users.resolve(shop_name()), shop_name());
         let users = users.known_everywhere(true);
-        assert_eq!(users.meant(asked()), UserName::new("ann", "admin"));
+        assert_eq!(users.resolve(shop_name()), UserName::new("ann", "admin"));
         // Guesses at one account from many databases are delayed as guesses at one account.
-        let stranger = users.meant(UserName::new("ben", "shop"));
+        let stranger = users.resolve(UserName::new("ben", "shop"));
         assert_eq!(stranger, UserName::new("ben", "admin"));
-        let mut own = user("ann", &[]);
-        own.name = asked();
-        users.add(own).unwrap();
-        assert_eq!(users.meant(asked()), asked());
+        let mut shop_user = user("ann", &[]);
+        shop_user.name = shop_name();
+        users.add(shop_user).unwrap();
+        assert_eq!(users.resolve(shop_name()), shop_name());
     }
 
     #[test]
@@ -254,7 +254,7 @@ mod tests {
         };
         users.add(user("a", &[])).unwrap();
         moved("add");
-        assert_eq!(users.add(user("a", &[])), Err(Exists));
+        assert_eq!(users.add(user("a", &[])), Err(UserExists));
         let read = vec![RoleName::new("read", "shop")];
         users
             .change(&name, |user| user.set_roles(read))

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::cursor::{self, Opening};
+use super::cursor::{self, CursorOptions};
 use super::rows::RowSource;
 use super::write::{collation, hint};
 use super::{
@@ -15,7 +15,8 @@ use crate::engine::plan::Hint;
 use crate::engine::{EngineSources, check_on};
 use crate::error::{Code, Error, Result};
 use crate::query::stage::{
-    self, Empty, Limits, On, Output, Pipeline, RowsFrom, STAGES, Stable, StageContext,
+    self, Empty, Output, Pipeline, PipelineInput, PipelineLimits, RowsFrom, STAGES, Stable,
+    StageContext,
 };
 use crate::query::{Scope, Survey, Vars, bind_let};
 use crate::ttl::TS_FIELD;
@@ -48,11 +49,11 @@ pub(super) struct Aggregate<'a> {
 }
 
 /// A pipeline that was parsed and checked: it can be opened, or explained.
-pub(super) struct Prepared {
+pub(super) struct PreparedAggregate {
     pub pipeline: Pipeline,
     pub sources: Arc<EngineSources>,
     pub vars: Vars,
-    pub limits: Limits,
+    pub limits: PipelineLimits,
     pub namespace: String,
     pub show_ts: bool,
     is_slow: bool,
@@ -160,18 +161,20 @@ impl<'a> Aggregate<'a> {
     }
 
     /// Parses the pipeline, checks it and collects everything it needs to run.
-    pub fn prepare(&self, call: &Call<'_>) -> Result<Prepared> {
+    pub fn prepare(&self, call: &Call<'_>) -> Result<PreparedAggregate> {
         let vars = call.vars();
         let (scope, vars) = match self.let_vars {
             None => (Scope::new(), vars),
             Some(spec) => bind_let(&vars, &Scope::new(), spec)?,
         };
-        let place = StageContext::new(&scope, call.database(), self.collection);
-        let pipeline = Pipeline::parse(self.pipeline, &place)?;
+        let context = StageContext::new(&scope, call.database(), self.collection);
+        let pipeline = Pipeline::parse(self.pipeline, &context)?;
         let target = self
             .collection
-            .map(|name| stage::Target::new(call.database(), name));
-        let on = target.as_ref().map_or(On::Nothing, On::Collection);
+            .map(|name| stage::CollectionName::new(call.database(), name));
+        let on = target
+            .as_ref()
+            .map_or(PipelineInput::Nothing, PipelineInput::Collection);
         guard::check_pipeline(call, &pipeline, on)?;
         if self.collection.is_none() && pipeline.is_empty() {
             return Err(Error::new(
@@ -208,11 +211,11 @@ impl<'a> Aggregate<'a> {
             operations,
             cosmos::weigh,
         );
-        let limits = Limits {
+        let limits = PipelineLimits {
             allow_disk_use: self.allow_disk_use.unwrap_or(true),
-            ..Limits::default()
+            ..PipelineLimits::default()
         };
-        Ok(Prepared {
+        Ok(PreparedAggregate {
             pipeline,
             sources: Arc::new(sources),
             vars,
@@ -224,8 +227,8 @@ impl<'a> Aggregate<'a> {
     }
 
     /// Prepares the pipeline and opens it on its source.
-    fn open(&self, call: &Call<'_>) -> Result<(RowSource, Opening)> {
-        let Prepared {
+    fn open(&self, call: &Call<'_>) -> Result<(RowSource, CursorOptions)> {
+        let PreparedAggregate {
             pipeline,
             sources,
             vars,
@@ -243,9 +246,9 @@ impl<'a> Aggregate<'a> {
             }
             _ => pipeline.open(Box::new(Empty)),
         };
-        let opening = Opening {
+        let opening = CursorOptions {
             is_slow,
-            ..Opening::plain(namespace, self.batch_size)
+            ..CursorOptions::plain(namespace, self.batch_size)
         };
         Ok((RowSource::new(rows, sources, vars, limits), opening))
     }
@@ -315,7 +318,7 @@ mod tests {
 
     /// A stage outside the stable API is refused at every nesting level, before the pipeline is parsed.
     #[test]
-    fn the_stable_api_has_no_back_door() {
+    fn the_stable_api_is_enforced_in_inner_pipelines() {
         let mut server = server(Config::default());
         ask(
             &mut server,

@@ -1,16 +1,14 @@
 //! `collMod`: changes the options of a collection or of one of its indexes.
 
 use super::create::{VALIDATION_ACTIONS, VALIDATION_LEVELS, wants_images};
-use super::{
-    Access, Call, Command, Flags, Needs, Outcome, capped, collection_uuid, indexing_policy, schema,
-};
+use super::{Access, Call, Command, Flags, Needs, Outcome, capped, collection_uuid, schema};
 use crate::args::{Arg, NUMBERS, fields};
 use crate::auth::Action;
 use crate::engine::ddl::{
     IndexName, ModifyCollection, ModifyIndex, Namespace, SchemaChange, no_collection,
 };
 use crate::error::{Code, Error, Result};
-use crate::ttl::parse_default;
+use crate::ttl::{parse_default, parse_indexing_policy};
 use crate::value::{Doc, DocBuf, DocBuilder, Type};
 
 pub(super) const COMMAND: Command = Command::ready(
@@ -70,7 +68,7 @@ impl CollMod {
     fn read(&mut self, arg: Arg<'_>) -> Result<()> {
         match arg.name() {
             "defaultTtl" => self.change.default_ttl = Some(parse_default(arg.value())?),
-            "indexingPolicy" => self.change.indexing_mode = indexing_policy::parse(arg)?,
+            "indexingPolicy" => self.change.indexing_mode = parse_indexing_policy(arg)?,
             "index" => self.change.index = arg.doc()?.map(parse_index).transpose()?,
             "validator" => {
                 if arg.doc()?.is_some_and(|validator| !validator.is_empty()) {
@@ -178,7 +176,7 @@ mod tests {
     /// There are more keys than one step examines, and one key has documents on both sides of the boundary between two
     /// steps.
     #[test]
-    fn all_who_share_a_key_are_told_of() {
+    fn all_documents_that_share_a_key_are_reported() {
         let mut server = server(Config::default());
         let keys = 193;
         let docs: Vec<Document> = (0..2 * keys)
@@ -194,9 +192,9 @@ mod tests {
         let convert = doc! {"collMod": "c", "index": {"name": "a", "unique": true}, "$db": "d"};
         let refused = ask(&mut server, convert.clone());
         assert_eq!(refused.get_i32("code").ok(), Some(359), "{refused}");
-        let told: Vec<_> = refused.get_array("violations").unwrap().iter().collect();
-        assert_eq!(told.len(), keys as usize);
-        for (n, shared) in (0..keys).zip(told) {
+        let reported: Vec<_> = refused.get_array("violations").unwrap().iter().collect();
+        assert_eq!(reported.len(), keys as usize);
+        for (n, shared) in (0..keys).zip(reported) {
             assert_eq!(shared.as_document(), Some(&doc! {"ids": [n, n + keys]}));
         }
         let one_each = doc! {"q": {"_id": {"$gte": keys}}, "limit": 0};

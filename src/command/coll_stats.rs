@@ -3,7 +3,7 @@
 use super::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::args::Arg;
 use crate::auth::Action;
-use crate::engine::stats::Figures;
+use crate::engine::stats::StorageStats;
 use crate::error::{Error, Result};
 use crate::value::DocBuilder;
 
@@ -49,8 +49,8 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         }
     }
     let figures = match call.context.catalog.get(call.database(), name)? {
-        Some(collection) => Figures::of(&collection, call.read_point()),
-        None => Figures::default(),
+        Some(collection) => StorageStats::of(&collection, call.read_point()),
+        None => StorageStats::default(),
     };
     reply.put_str("ns", &call.namespace(name));
     figures.put(reply, factor);
@@ -67,10 +67,10 @@ fn run_database(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outco
             _ => return Err(arg.unknown()),
         }
     }
-    let mut sum = Figures::default();
+    let mut sum = StorageStats::default();
     let collections = call.context.catalog.in_database(call.database());
     for collection in &collections {
-        let figures = Figures::of(collection, call.read_point());
+        let figures = StorageStats::of(collection, call.read_point());
         sum.documents.count += figures.documents.count;
         sum.documents.bytes += figures.documents.bytes;
         sum.indexes.extend(figures.indexes);

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::scan::{self, Gather};
+use super::scan::{self, ScanVisitor};
 use super::write::{self, Selecting};
 use super::{Access, Call, Command, Flags, Needs, Outcome, collection_uuid, reply};
 use crate::args::Arg;
@@ -33,7 +33,7 @@ pub(super) struct Count<'a> {
 }
 
 /// Counts matching documents: skips `skip` of them, then counts at most `limit`.
-pub(super) struct Counting {
+pub(super) struct CountDocuments {
     skip: u64,
     limit: Option<u64>,
     pub n: u64,
@@ -89,8 +89,8 @@ impl<'a> Count<'a> {
         self.filter.is_none() && self.hint.is_none()
     }
 
-    pub fn counting(&self) -> Counting {
-        Counting {
+    pub fn counting(&self) -> CountDocuments {
+        CountDocuments {
             skip: self.skip,
             limit: self.limit,
             n: 0,
@@ -115,9 +115,9 @@ fn read_limit(arg: &Arg<'_>) -> Result<Option<u64>> {
     }
 }
 
-// === impl Counting ===
+// === impl CountDocuments ===
 
-impl Gather for Counting {
+impl ScanVisitor for CountDocuments {
     fn take(&mut self, _: Doc<'_>) -> Result<ControlFlow<()>> {
         if self.skip > 0 {
             self.skip -= 1;

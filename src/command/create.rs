@@ -1,11 +1,11 @@
 //! `create`: creates a collection.
 
-use super::{Access, Call, Command, Flags, Needs, Outcome, capped, indexing_policy, schema};
+use super::{Access, Call, Command, Flags, Needs, Outcome, capped, schema};
 use crate::args::Arg;
 use crate::auth::Action;
 use crate::engine::ddl::{Cap, CreateCollection, Namespace, Options, SchemaChange};
 use crate::error::{Code, Error, Result};
-use crate::ttl::{DefaultTtl, IndexingMode, parse_default};
+use crate::ttl::{DefaultTtl, IndexingMode, parse_default, parse_indexing_policy};
 use crate::value::{Doc, DocBuf, DocBuilder, Type, ValueRef};
 
 pub(super) const COMMAND: Command =
@@ -62,7 +62,7 @@ impl Create {
     fn read(&mut self, arg: Arg<'_>) -> Result<()> {
         match arg.name() {
             "defaultTtl" => self.default_ttl = parse_default(arg.value())?,
-            "indexingPolicy" => self.mode = indexing_policy::parse(arg)?,
+            "indexingPolicy" => self.mode = parse_indexing_policy(arg)?,
             "capped" => self.capped = arg.bool()?.unwrap_or(false),
             "size" => self.size = capped::bytes(&arg)?,
             "max" => self.max = capped::documents(&arg)?,

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asks_for_an_index_that_is_being_made_waits_for_it() {
+    fn a_second_build_of_the_same_index_waits_for_the_first() {
         let mut server = with_documents(|n| n);
         let mut first = begin(&mut server, create());
         let mut second = begin(&mut server, create());
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn if_it_cannot_be_made_neither_is_told_that_it_was() {
+    fn if_the_build_fails_both_clients_get_the_error() {
         let mut server = with_documents(|n| n.min(5_998));
         let first = begin(&mut server, create());
         let second = begin(&mut server, create());
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_dropped_while_it_is_made_is_not_taken_for_another_of_its_name() {
+    fn an_index_dropped_during_its_build_is_not_mistaken_for_a_new_one() {
         let mut server = with_documents(|n| n);
         let mut first = begin(&mut server, create());
         first.step(&mut Vec::new()).unwrap();
@@ -149,7 +149,7 @@ mod tests {
     /// As in MongoDB, a build whose collection is dropped fails, and a collection cannot be renamed while a build runs on
     /// it.
     #[test]
-    fn a_collection_that_goes_takes_the_build_along_and_none_is_renamed_under_it() {
+    fn a_build_ends_with_its_collection_and_prevents_a_rename() {
         let drops = [
             doc! {"drop": "c", "$db": "d"},
             doc! {"dropDatabase": 1, "$db": "d"},

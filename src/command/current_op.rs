@@ -34,13 +34,13 @@ pub(super) const KILL: Command =
 const LONG_COMMAND: usize = 1000;
 
 /// A text that keeps only its first [`LONG_COMMAND`] bytes.
-struct Beginning(String);
+struct TruncatedText(String);
 
 /// The fields of the command that are options and not part of its filter.
 const OPTIONS: &[&str] = &["$all", "$ownOps", "$truncateOps"];
 
 /// The client that sent the command, and the command itself, which is always in the list of running operations.
-struct Asker {
+struct CurrentOpCaller {
     context: Arc<Context>,
     client: Arc<Client>,
     /// The user of the client, if access control is on.
@@ -101,9 +101,9 @@ fn current(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     });
     let filter = Filter::parse(spec.as_doc(), &Scope::new())?;
     let vars = call.vars();
-    let asker = Asker::of(call);
+    let caller = CurrentOpCaller::of(call);
     let mut list = reply.array("inprog");
-    for doc in asker.list(&wanted) {
+    for doc in caller.list(&wanted) {
         let doc = doc.as_doc();
         if filter.matches(doc, &vars)? {
             list.push_doc(doc);
@@ -115,13 +115,13 @@ fn current(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
 
 /// Returns a function that lists the operations. `$currentOp` calls it when the pipeline runs.
 pub(super) fn lister(call: &Call<'_>) -> ListOperations {
-    let asker = Asker::of(call);
-    Box::new(move |wanted| asker.list(wanted))
+    let caller = CurrentOpCaller::of(call);
+    Box::new(move |wanted| caller.list(wanted))
 }
 
-// === impl Asker ===
+// === impl CurrentOpCaller ===
 
-impl Asker {
+impl CurrentOpCaller {
     fn of(call: &Call<'_>) -> Self {
         Self {
             context: Arc::clone(call.context),
@@ -279,7 +279,7 @@ fn put_command(doc: &mut DocBuilder<'_>, name: &str, command: Doc<'_>, wanted: &
         doc.put_doc(name, command);
         return;
     }
-    let mut beginning = Beginning(String::new());
+    let mut beginning = TruncatedText(String::new());
     // The write stops with an error when the text is full, so a command of megabytes is never printed completely.
     let _ = write!(beginning, "{command}");
     let mut cut = doc.doc(name);
@@ -291,9 +291,9 @@ fn put_command(doc: &mut DocBuilder<'_>, name: &str, command: Doc<'_>, wanted: &
     cut.end();
 }
 
-// === impl Beginning ===
+// === impl TruncatedText ===
 
-impl Write for Beginning {
+impl Write for TruncatedText {
     fn write_str(&mut self, part: &str) -> fmt::Result {
         let room = LONG_COMMAND.saturating_sub(self.0.len());
         let fits = part.floor_char_boundary(room);

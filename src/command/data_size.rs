@@ -3,13 +3,13 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::scan::{self, Gather, Scan};
+use super::scan::{self, ScanTask, ScanVisitor};
 use super::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::args::required;
 use crate::auth::{Action, Target};
 use crate::engine::access::Walk;
 use crate::engine::key_bounds::within;
-use crate::engine::plan::{self, Direction};
+use crate::engine::plan::{self, ScanDirection};
 use crate::engine::stats::{Totals, totals};
 use crate::error::{Error, Result};
 use crate::query::filter::Filter;
@@ -46,7 +46,7 @@ struct DataSize<'a> {
 }
 
 /// Sums up the sizes of documents.
-struct Measuring {
+struct SumSizes {
     estimate: bool,
     /// Counting stops above these totals. 0 means no limit.
     most: Totals,
@@ -57,10 +57,10 @@ struct Measuring {
 }
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
-    let asked = DataSize::read(call)?;
-    let namespace = required(asked.namespace, "dataSize", "dataSize")?;
+    let arguments = DataSize::read(call)?;
+    let namespace = required(arguments.namespace, "dataSize", "dataSize")?;
     let namespace = super::rename_collection::parse(namespace)?;
-    match (asked.min.is_some(), asked.max.is_some()) {
+    match (arguments.min.is_some(), arguments.max.is_some()) {
         (true, false) => return Err(Error::bad_value("Max must be set if min is set.")),
         (false, true) => return Err(Error::bad_value("Max must not be set if min is not set.")),
         _ => {}
@@ -70,31 +70,40 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let all = collection
         .as_ref()
         .map_or_else(Totals::default, |found| totals(found, call.read_point()));
-    let mut measuring = Measuring {
-        estimate: asked.estimate,
-        most: asked.most,
-        average: all.bytes.checked_div(all.count).filter(|_| asked.estimate),
+    let mut measuring = SumSizes {
+        estimate: arguments.estimate,
+        most: arguments.most,
+        average: all
+            .bytes
+            .checked_div(all.count)
+            .filter(|_| arguments.estimate),
         found: all,
         enough: false,
     };
-    let ends = asked.ends();
+    let ends = arguments.ends();
     // Storage keeps these totals. It examines a document only if that document is due to expire.
-    let known = ends.is_none() && (asked.estimate || asked.most == Totals::default());
+    let known = ends.is_none() && (arguments.estimate || arguments.most == Totals::default());
     let Some(collection) = collection.filter(|_| all.count > 0 && !known) else {
         measuring.reply(reply)?;
         return Ok(Outcome::Reply);
     };
     let access = match ends {
-        None => plan::Access::CollScan(Direction::Forward),
+        None => plan::AccessPath::CollScan(ScanDirection::Forward),
         Some((min, max)) if min.is_empty() || max.is_empty() => {
             return Err(Error::bad_value("Only one of min or max specified"));
         }
-        Some((min, max)) => within(&collection, asked.key_pattern, min, max, call.read_point())?,
+        Some((min, max)) => within(
+            &collection,
+            arguments.key_pattern,
+            min,
+            max,
+            call.read_point(),
+        )?,
     };
     measuring.found = Totals::default();
     let walk = Some(Walk::new(collection, access));
     let filter = Arc::new(Filter::all());
-    let scan = Scan::new(walk, filter, call.vars(), measuring, call);
+    let scan = ScanTask::new(walk, filter, call.vars(), measuring, call);
     scan::begin(call, scan, false, reply)
 }
 
@@ -102,21 +111,21 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
 
 impl<'a> DataSize<'a> {
     fn read(call: &Call<'a>) -> Result<Self> {
-        let mut asked = Self::default();
+        let mut arguments = Self::default();
         for arg in call.args() {
             let count = || Ok::<_, Error>(arg.int()?.map_or(0, |n| n.max(0).unsigned_abs()));
             match arg.name() {
-                "dataSize" | "datasize" => asked.namespace = arg.str()?,
-                "estimate" => asked.estimate = arg.bool()?.unwrap_or(false),
-                "keyPattern" => asked.key_pattern = arg.doc()?.filter(|key| !key.is_empty()),
-                "min" => asked.min = arg.doc()?,
-                "max" => asked.max = arg.doc()?,
-                "maxSize" => asked.most.bytes = count()?,
-                "maxObjects" => asked.most.count = count()?,
+                "dataSize" | "datasize" => arguments.namespace = arg.str()?,
+                "estimate" => arguments.estimate = arg.bool()?.unwrap_or(false),
+                "keyPattern" => arguments.key_pattern = arg.doc()?.filter(|key| !key.is_empty()),
+                "min" => arguments.min = arg.doc()?,
+                "max" => arguments.max = arg.doc()?,
+                "maxSize" => arguments.most.bytes = count()?,
+                "maxObjects" => arguments.most.count = count()?,
                 _ => return Err(arg.unknown()),
             }
         }
-        Ok(asked)
+        Ok(arguments)
     }
 
     /// Returns `min` and `max`. If both are empty, there is no range.
@@ -126,9 +135,9 @@ impl<'a> DataSize<'a> {
     }
 }
 
-// === impl Measuring ===
+// === impl SumSizes ===
 
-impl Gather for Measuring {
+impl ScanVisitor for SumSizes {
     fn take(&mut self, doc: Doc<'_>) -> Result<ControlFlow<()>> {
         let bytes = doc.bytes().len() as u64;
         self.found.count += 1;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use super::scan::{self, Gather};
+use super::scan::{self, ScanVisitor};
 use super::write::{self, Selecting};
 use super::{Access, Call, Command, Flags, Needs, Outcome, collection_uuid};
 use crate::args;
@@ -127,7 +127,7 @@ impl DistinctValues {
     }
 }
 
-impl Gather for Values {
+impl ScanVisitor for Values {
     fn take(&mut self, doc: Doc<'_>) -> Result<ControlFlow<()>> {
         self.path
             .distinct_values(doc, &mut |value| self.distinct.add(value))
@@ -152,7 +152,7 @@ mod tests {
     use crate::config::Config;
 
     #[test]
-    fn values_come_once_and_in_order() {
+    fn distinct_values_are_returned_once_and_in_order() {
         let mut server = server(Config::default());
         let documents = vec![
             doc! {"_id": 1, "x": 3, "a": [{"b": 1, "0": 9}, {"b": [2, 3]}], "n": [[1, 2], 5]},

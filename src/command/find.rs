@@ -3,23 +3,23 @@
 use std::sync::Arc;
 
 use super::collection_uuid;
-use super::cursor::{self, Opening};
+use super::cursor::{self, CursorOptions};
 use super::rows::RowSource;
-use super::stream::{InOrder, Stream};
+use super::stream::{SortSource, WalkSource};
 use super::write::{collation, hint};
 use super::{Access, Call, Command, Counter, Counters, Flags, Needs, Outcome, record_ids};
 use crate::args::Arg;
 use crate::auth::Action;
 use crate::engine::ddl::check_read;
-use crate::engine::key_bounds::Between;
-use crate::engine::plan::{Direction, Hint, id_equality, plain_id};
-use crate::engine::return_key::{self, By};
+use crate::engine::key_bounds::MinMaxBounds;
+use crate::engine::plan::{Hint, ScanDirection, id_equality, plain_id};
+use crate::engine::return_key::{self, FoundBy};
 use crate::engine::{self, EngineSources, OpenedWalk, Reading, show_by_id};
 use crate::error::{Code, Error, Result};
 use crate::query::filter::Filter;
 use crate::query::projection::{Kind, Projection};
 use crate::query::sort::Sort;
-use crate::query::stage::{self, Limits, Rows, SourceSpec};
+use crate::query::stage::{self, PipelineLimits, Rows, SourceSpec};
 use crate::query::{Scope, Survey, Vars, bind_let};
 use crate::session::Source;
 use crate::ttl::TS_FIELD;
@@ -47,7 +47,7 @@ pub(super) struct Find<'a> {
     pub sort: Option<Doc<'a>>,
     pub projection: Option<Doc<'a>>,
     hint: Option<Hint>,
-    between: Option<Between>,
+    between: Option<MinMaxBounds>,
     show_record_id: bool,
     return_key: bool,
     tailable: bool,
@@ -62,12 +62,12 @@ pub(super) struct Find<'a> {
 }
 
 /// A find that was parsed and checked: it can be run, or explained.
-pub(super) struct Prepared {
+pub(super) struct PreparedFind {
     pub reading: Reading,
     projection: Option<Projection>,
     pub vars: Vars,
     pub sources: Arc<EngineSources>,
-    pub limits: Limits,
+    pub limits: PipelineLimits,
     /// Whether the cursor stays open at the end of a capped collection.
     tailing: bool,
     is_slow: bool,
@@ -125,7 +125,7 @@ impl<'a> Find<'a> {
                 b"showRecordId" => find.show_record_id = arg.bool_not_null()?,
                 b"min" | b"max" => {
                     if let Some(end) = non_empty(&arg)? {
-                        let ends = find.between.get_or_insert(Between {
+                        let ends = find.between.get_or_insert(MinMaxBounds {
                             min: None,
                             max: None,
                         });
@@ -158,7 +158,7 @@ impl<'a> Find<'a> {
     fn natural(&mut self) -> Result<()> {
         let Some(sort) = self.sort.filter(|sort| sort.has("$natural")) else {
             if self.tailable && self.hint.is_none() {
-                self.hint = Some(Hint::Natural(Direction::Forward));
+                self.hint = Some(Hint::Natural(ScanDirection::Forward));
             }
             return Ok(());
         };
@@ -168,8 +168,11 @@ impl<'a> Find<'a> {
                 ValueRef::document(sort)
             )));
         }
-        let way = sort.get("$natural").as_num();
-        if !matches!(way.and_then(|way| way.to_i64_exact()), Some(1 | -1)) {
+        let direction = sort.get("$natural").as_num();
+        if !matches!(
+            direction.and_then(|direction| direction.to_i64_exact()),
+            Some(1 | -1)
+        ) {
             return Err(Error::bad_value(
                 "$natural sort cannot be set to a value other than -1 or 1.",
             ));
@@ -185,8 +188,8 @@ impl<'a> Find<'a> {
     /// Refuses options that a tailable cursor cannot have. Such a cursor walks all documents in natural order.
     fn check_tailable(&self) -> Result<()> {
         let forwards = |sort: Doc<'_>| {
-            let way = sort.get("$natural").as_num();
-            sort.count() == 1 && way.and_then(|way| way.to_i64_exact()) == Some(1)
+            let direction = sort.get("$natural").as_num();
+            sort.count() == 1 && direction.and_then(|direction| direction.to_i64_exact()) == Some(1)
         };
         if self.sort.is_some_and(|sort| !forwards(sort)) {
             return Err(Error::bad_value(
@@ -217,7 +220,7 @@ impl<'a> Find<'a> {
         {
             return point(call, self.collection, id, reply);
         }
-        let opening = Opening {
+        let opening = CursorOptions {
             namespace: call.namespace(self.collection),
             batch_size: self.batch_size,
             single_batch: self.single_batch,
@@ -230,7 +233,7 @@ impl<'a> Find<'a> {
     }
 
     /// Parses the parts and refuses a find that cannot run. An explain of a find calls this, too.
-    pub fn prepare(&self, call: &Call<'_>) -> Result<Prepared> {
+    pub fn prepare(&self, call: &Call<'_>) -> Result<PreparedFind> {
         let context = call.context;
         let (scope, vars) = match self.let_vars {
             None => (Scope::new(), call.vars()),
@@ -271,7 +274,7 @@ impl<'a> Find<'a> {
         let show_ts = expose_ts || surveyed.names_field;
         let mut reading = Reading::new(spec, self.hint.clone(), show_ts);
         reading.between = self.between.clone();
-        Ok(Prepared {
+        Ok(PreparedFind {
             reading,
             projection,
             vars,
@@ -280,9 +283,9 @@ impl<'a> Find<'a> {
                 call.read_point(),
                 expose_ts,
             )),
-            limits: Limits {
+            limits: PipelineLimits {
                 allow_disk_use: self.allow_disk_use.unwrap_or(true),
-                ..Limits::default()
+                ..PipelineLimits::default()
             },
             tailing: self.tailable && has_tail(call, self.collection)?,
             is_slow: surveyed.is_slow,
@@ -290,8 +293,8 @@ impl<'a> Find<'a> {
     }
 
     /// Returns the source that the cursor reads from.
-    fn source(&self, call: &Call<'_>, prepared: Prepared) -> Result<Box<dyn Source>> {
-        let Prepared {
+    fn source(&self, call: &Call<'_>, prepared: PreparedFind) -> Result<Box<dyn Source>> {
+        let PreparedFind {
             reading,
             projection,
             vars,
@@ -302,12 +305,12 @@ impl<'a> Find<'a> {
         } = prepared;
         let filter = Arc::clone(&reading.filter);
         let as_stored = projection.is_none() && !self.show_record_id && !self.return_key;
-        let way = match sources.way(call.database(), self.collection, &reading)? {
-            Some(way) if way.sorted && as_stored => {
-                let walk = way.walk.tailing(tailing);
-                let mut stream = Stream::new(walk, filter, vars, self.skip, self.limit);
+        let opened = match sources.open_walk(call.database(), self.collection, &reading)? {
+            Some(opened) if opened.sorted && as_stored => {
+                let walk = opened.walk.tailing(tailing);
+                let mut stream = WalkSource::new(walk, filter, vars, self.skip, self.limit);
                 if reading.sort.is_some() {
-                    stream = stream.in_order(InOrder {
+                    stream = stream.in_order(SortSource {
                         reading,
                         sources,
                         limits,
@@ -315,19 +318,22 @@ impl<'a> Find<'a> {
                 }
                 return Ok(Box::new(stream.tailing(tailing)));
             }
-            way => way,
+            opened => opened,
         };
-        let by = way
+        let by = opened
             .as_ref()
             .filter(|_| self.return_key)
-            .map(|way| return_key::indexes(&way.walk));
-        let tail = way.as_ref().filter(|_| tailing).map(|way| way.walk.tail());
-        let show_ts = reading.show_ts || by.iter().flatten().any(By::names_ts);
-        let mut rows: Box<dyn Rows> = match way {
+            .map(|opened| return_key::indexes(&opened.walk));
+        let tail = opened
+            .as_ref()
+            .filter(|_| tailing)
+            .map(|opened| opened.walk.tail());
+        let show_ts = reading.show_ts || by.iter().flatten().any(FoundBy::names_ts);
+        let mut rows: Box<dyn Rows> = match opened {
             None => Box::new(stage::Empty),
-            Some(way) => {
-                let walk = way.walk.tailing(tailing).show_ts(show_ts);
-                sources.rows(OpenedWalk { walk, ..way }, reading)
+            Some(opened) => {
+                let walk = opened.walk.tailing(tailing).show_ts(show_ts);
+                sources.rows(OpenedWalk { walk, ..opened }, reading)
             }
         };
         if let Some(by) = by {
@@ -403,7 +409,7 @@ mod tests {
     use crate::config::Config;
 
     #[test]
-    fn ways_that_a_client_sets_itself() {
+    fn bounds_and_directions_that_a_client_sets() {
         let mut server = server(Config::default());
         let documents: Vec<Document> = (0..6)
             .map(|i| doc! {"_id": i, "a": 10 - i, "v": [1, 2, 3]})
@@ -472,7 +478,7 @@ mod tests {
     /// The cursor is opened on an index that gives the order. An array enters that index before the cursor is read, so the
     /// result must be sorted instead. This holds for a plain find, for one with a projection and for a pipeline.
     #[test]
-    fn an_array_that_comes_before_the_first_batch_does_not_break_the_order() {
+    fn an_array_inserted_before_the_first_batch_keeps_the_order() {
         let sort = doc! {"b": 1};
         let filter = doc! {"a": 5};
         let find = doc! {"find": "c", "filter": &filter, "sort": &sort, "skip": 1, "limit": 8, "batchSize": 0};
@@ -519,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn later_batches_see_what_was_added_and_notice_a_drop() {
+    fn later_batches_see_new_documents_and_a_drop() {
         let mut server = server(Config::default());
         let documents: Vec<Document> = (0..4).map(|i| doc! {"_id": i}).collect();
         ask(

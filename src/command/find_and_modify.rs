@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::write::{self, Action, Selecting, StatementRun, Statements, Writing};
-use super::{Access, Call, Command, Flags, Needs, Outcome};
+use super::{Access, Call, Command, Documents, Flags, Needs, Outcome};
 use crate::auth::{self, Target};
 use crate::engine::ddl::check_written;
 use crate::engine::write::{Deleting, Shows, Updating, Version, with_ts};
@@ -78,7 +78,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     check_written(call.database(), collection)?;
     let statement = args.parse(call)?;
     let is_slow = statement.is_slow;
-    write::run(call, collection, statement, is_slow, reply)
+    write::run(call, collection, Documents::NONE, statement, is_slow, reply)
 }
 
 /// Parses the command and returns its action, for explain.
@@ -105,28 +105,28 @@ impl<'a> Args<'a> {
     fn read(call: &Call<'a>) -> Result<Self> {
         let mut read = Self::default();
         for arg in call.args().skip(1) {
-            match arg.name() {
-                "query" => read.filter = arg.doc()?,
-                "sort" => read.sort = arg.doc()?,
-                "fields" => read.fields = arg.doc()?,
-                "remove" => read.remove = arg.bool()?.unwrap_or(false),
-                "new" => read.new = arg.bool()?.unwrap_or(false),
-                "upsert" => read.upsert = arg.bool()?.unwrap_or(false),
-                "update" => read.update = Some(arg.value()),
-                "arrayFilters" => {
+            match arg.name_bytes() {
+                b"query" => read.filter = arg.doc()?,
+                b"sort" => read.sort = arg.doc()?,
+                b"fields" => read.fields = arg.doc()?,
+                b"remove" => read.remove = arg.bool()?.unwrap_or(false),
+                b"new" => read.new = arg.bool()?.unwrap_or(false),
+                b"upsert" => read.upsert = arg.bool()?.unwrap_or(false),
+                b"update" => read.update = Some(arg.value()),
+                b"arrayFilters" => {
                     arg.docs()?;
                     read.array_filters = arg.array()?;
                 }
-                "hint" => read.hint = write::hint(&arg)?,
-                "let" => read.let_vars = arg.doc()?,
-                "collation" => write::collation(&arg)?,
-                "stmtId" => {
+                b"hint" => read.hint = write::hint(&arg)?,
+                b"let" => read.let_vars = arg.doc()?,
+                b"collation" => write::collation(&arg)?,
+                b"stmtId" => {
                     read.stmt_id = arg.int()?.and_then(|n| i32::try_from(n).ok()).unwrap_or(0)
                 }
                 // Accepted without effect, as in mongod.
-                "batchSize" => drop(arg.i32()?),
-                "singleBatch" => drop(arg.strict_bool()?),
-                "bypassDocumentValidation" | "bypassEmptyTsReplacement" => drop(arg.bool()?),
+                b"batchSize" => drop(arg.i32()?),
+                b"singleBatch" => drop(arg.strict_bool()?),
+                b"bypassDocumentValidation" | b"bypassEmptyTsReplacement" => drop(arg.bool()?),
                 _ => return Err(arg.unknown()),
             }
         }
@@ -212,6 +212,8 @@ fn parse_update(update: ValueRef<'_>, filters: Option<Doc<'_>>, scope: &Scope) -
 // === impl FindAndModify ===
 
 impl Statements for FindAndModify {
+    const LIST: Option<&'static str> = None;
+
     fn step(&mut self, run: &mut StatementRun<'_>, slice: &dyn StepBudget) -> Result<bool> {
         if !self.action.step(&run.place, slice, &mut run.effort)? {
             return Ok(false);

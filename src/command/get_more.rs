@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_that_comes_between_the_look_and_the_wait_is_not_missed() {
+    async fn a_document_inserted_just_before_the_wait_is_not_missed() {
         let (mut server, mut work, _) = waiting(doc! {});
         let mut wait = step(&mut *work);
         ask(
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whatever_ends_a_waiting_cursor_wakes_it() {
+    async fn everything_that_ends_a_waiting_cursor_wakes_it() {
         let operation = |server: &mut Server| {
             let running = ask(server, doc! {"currentOp": 1, "$db": "admin"});
             let all = running.get_array("inprog").unwrap();
@@ -313,7 +313,7 @@ mod tests {
 
     /// When its time is over, a getMore looks for rows once more and returns an empty batch.
     #[tokio::test]
-    async fn a_wait_that_is_over_ends_with_an_empty_batch() {
+    async fn a_wait_that_times_out_returns_an_empty_batch() {
         let (mut server, id) = opened(doc! {});
         let reply = await_reply(&mut server, more(id, 1)).await;
         let cursor = reply.get_document("cursor").unwrap();

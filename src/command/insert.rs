@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 use std::borrow::Cow;
 
 use super::write::{self, Options, StatementRun, Statements, Tally};
-use super::{Access, Call, Command, Counter, Counters, Documents, Flags, Needs, Outcome};
+use super::{Access, Call, Command, Counter, Counters, Flags, Needs, Outcome};
 use crate::auth::Action;
 use crate::engine::ddl::check_written;
 use crate::engine::write::Intake;
@@ -27,7 +27,8 @@ const LIST: &str = "documents";
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let collection = call.collection()?;
     let mut options = Options::read(call, LIST, &[])?;
-    let count = write::check_statements(call, LIST, call.documents(LIST)?)?;
+    let documents = call.documents(LIST)?;
+    let count = write::check_statements(call, LIST, documents)?;
     check_written(call.database(), collection)?;
     let inserts = Inserts {
         offset: 0,
@@ -39,7 +40,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         Counter::Insert,
         count as u64,
     );
-    write::run(call, collection, inserts, false, reply)
+    write::run(call, collection, documents, inserts, false, reply)
 }
 
 struct Inserts {
@@ -52,10 +53,11 @@ struct Inserts {
 // === impl Inserts ===
 
 impl Statements for Inserts {
+    const LIST: Option<&'static str> = Some(LIST);
+
     fn step(&mut self, run: &mut StatementRun<'_>, slice: &dyn StepBudget) -> Result<bool> {
-        let documents = Documents::of(run.request, LIST);
         loop {
-            if self.chunk(run, documents) {
+            if self.chunk(run) {
                 return Ok(true);
             }
             if slice.is_over() {
@@ -74,7 +76,7 @@ type Admitted<'d> = SmallVec<[(usize, Cow<'d, [u8]>); 1]>;
 
 impl Inserts {
     /// Inserts one batch of documents. Returns whether the command is finished.
-    fn chunk(&mut self, run: &mut StatementRun<'_>, documents: Documents<'_>) -> bool {
+    fn chunk(&mut self, run: &mut StatementRun<'_>) -> bool {
         let intake = Intake {
             ids: run.place.ids,
             now: run.place.now(),
@@ -82,7 +84,7 @@ impl Inserts {
         let mut admitted = Admitted::new();
         let mut over = true;
         let mut refused = None;
-        while let Some(value) = documents.take_next(&mut self.offset) {
+        while let Some(value) = run.documents.take_next(&mut self.offset) {
             let index = self.next;
             self.next += 1;
             if self.tally.repeat(index, run.retry.as_ref()) {

@@ -70,7 +70,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             found.push(doc);
         }
     }
-    let opening = cursor::Opening::plain(call.namespace("$cmd.listCollections"), batch_size);
+    let opening = cursor::CursorOptions::plain(call.namespace("$cmd.listCollections"), batch_size);
     cursor::open(call, reply, cursor::listed(found), opening)
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::auth::{Action, Target};
-use crate::engine::stats::Figures;
+use crate::engine::stats::StorageStats;
 use crate::error::{Code, Error, Result};
 use crate::query::Scope;
 use crate::query::filter::Filter;
@@ -45,7 +45,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         let mut bytes = 0;
         let mut empty = !SYSTEM.contains(&name.as_str());
         for collection in call.context.catalog.in_database(&name) {
-            let figures = Figures::of(&collection, call.read_point());
+            let figures = StorageStats::of(&collection, call.read_point());
             empty &= figures.documents.count == 0;
             bytes += figures.documents.bytes + figures.index_bytes();
         }

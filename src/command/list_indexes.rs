@@ -54,6 +54,6 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             });
         }
     }
-    let opening = cursor::Opening::plain(call.namespace(name), batch_size);
+    let opening = cursor::CursorOptions::plain(call.namespace(name), batch_size);
     cursor::open(call, reply, cursor::listed(indexes), opening)
 }

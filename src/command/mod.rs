@@ -69,6 +69,6 @@ pub use table::COMMANDS;
 
 use frame::{
     capped, collection_uuid, commit_quorum, dispatch, entry, generic, guard, index_spec,
-    indexing_policy, operations, parameters, record_ids, route, rows, scan, schema, stream, system,
+    operations, parameters, record_ids, route, rows, scan, schema, stream, system,
     system_collections,
 };

@@ -19,10 +19,10 @@ pub(super) const COMMAND: Command = Command::ready(
 .needs(Needs::Database(Action::EnableProfiler));
 
 /// The settings of the profiler, which apply to all databases.
-pub struct Profiling(Mutex<Slow>);
+pub struct Profiling(Mutex<SlowOperations>);
 
 #[derive(Clone, Copy)]
-struct Slow {
+struct SlowOperations {
     millis: i32,
     /// The fraction of slow operations that would be profiled.
     rate: f64,
@@ -74,7 +74,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
 
 impl Default for Profiling {
     fn default() -> Self {
-        Self(Mutex::new(Slow {
+        Self(Mutex::new(SlowOperations {
             millis: 100,
             rate: 1.0,
         }))

@@ -215,9 +215,9 @@ fn network(context: &Context, out: &mut DocBuilder<'_>) {
     let counters = &context.counters;
     let requests: u64 = counters.commands().map(|(_, run, _)| run).sum();
     let physical = counters.traffic();
-    let logical = |physical: u64, came: bool| {
+    let logical = |physical: u64, received: bool| {
         Compressors::ALL.iter().fold(physical, |sum, compressor| {
-            let [large, small] = counters.compression(compressor, came);
+            let [large, small] = counters.compression(compressor, received);
             (sum + large).saturating_sub(small)
         })
     };
@@ -240,10 +240,10 @@ fn network(context: &Context, out: &mut DocBuilder<'_>) {
     compression.end();
 }
 
-fn put_sizes(out: &mut DocBuilder<'_>, name: &str, came: u64, left: u64) {
+fn put_sizes(out: &mut DocBuilder<'_>, name: &str, received: u64, left: u64) {
     let mut sizes = out.doc(name);
     sizes
-        .put_i64("bytesIn", came.cast_signed())
+        .put_i64("bytesIn", received.cast_signed())
         .put_i64("bytesOut", left.cast_signed());
     sizes.end();
 }

@@ -138,7 +138,7 @@ fn kill_all(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
 
 fn kill_by_pattern(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
     const PATH: &str = "KillAllSessionsByPatternCmd.killAllSessionsByPattern";
-    enum Meant {
+    enum SessionPattern {
         All,
         One(SessionId),
         Of([u8; 32]),
@@ -156,19 +156,19 @@ fn kill_by_pattern(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcom
         }
         let (lsid, uid) = (pattern.get("lsid"), pattern.get("uid"));
         meant.push(if !lsid.is_nullish() {
-            Meant::One(SessionId::parse(lsid, &format!("{PATH}.lsid"))?)
+            SessionPattern::One(SessionId::parse(lsid, &format!("{PATH}.lsid"))?)
         } else if !uid.is_nullish() {
-            Meant::Of(SessionId::parse_user(uid, PATH)?)
+            SessionPattern::Of(SessionId::parse_user(uid, PATH)?)
         } else {
-            Meant::All
+            SessionPattern::All
         });
     }
     kill_where(call.context, |id| {
         meant.is_empty()
             || meant.iter().any(|meant| match meant {
-                Meant::All => true,
-                Meant::One(one) => id == one,
-                Meant::Of(user) => id.is_of(user),
+                SessionPattern::All => true,
+                SessionPattern::One(one) => id == one,
+                SessionPattern::Of(user) => id.is_of(user),
             })
     });
     Ok(Outcome::Reply)

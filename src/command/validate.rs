@@ -31,7 +31,7 @@ const FLAGS: &[&str] = &[
 ];
 
 /// A validate that waits until the expired documents are freed.
-struct Validating {
+struct ValidateTask {
     context: Arc<Context>,
     namespace: String,
     collection: Arc<Collection>,
@@ -80,7 +80,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             ),
         ));
     };
-    let mut validating = Validating {
+    let mut validating = ValidateTask {
         context: Arc::clone(call.context),
         namespace: call.namespace(name),
         collection,
@@ -92,9 +92,9 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     }
 }
 
-// === impl Validating ===
+// === impl ValidateTask ===
 
-impl Task for Validating {
+impl Task for ValidateTask {
     fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
         let now = self.context.clock.now();
         let found = validate(&self.collection, now).map_err(|_dropped| no_collection())?;

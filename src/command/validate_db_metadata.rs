@@ -99,7 +99,7 @@ fn look(
     collection: Option<&str>,
     errors: &mut ArrayBuilder<'_>,
 ) -> bool {
-    let mut told = 0;
+    let mut reported = 0;
     for there in call.context.catalog.collections() {
         let namespace = there.namespace();
         if database.is_some_and(|name| name != namespace.database())
@@ -108,10 +108,10 @@ fn look(
             continue;
         }
         for name in sparse_indexes(&there, call.read_point()) {
-            if told == MAX_ERRORS {
+            if reported == MAX_ERRORS {
                 return false;
             }
-            told += 1;
+            reported += 1;
             let mut error = errors.doc();
             error
                 .put_str("ns", namespace.as_str())

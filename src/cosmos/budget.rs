@@ -18,7 +18,7 @@ pub const TOO_MANY_REQUESTS: i32 = 16500;
 pub struct Budgets {
     allowances: Vec<Allowance>,
     /// Keyed by the name of the collection or database that pays.
-    spent: DashMap<String, Spent, ahash::RandomState>,
+    spent: DashMap<String, SpentUnits, ahash::RandomState>,
 }
 
 /// A number of request units per second: `400` for each collection, `shop=1000` for a database, `shop.carts=400` for a
@@ -31,7 +31,7 @@ pub struct Allowance {
 }
 
 #[derive(Default)]
-struct Spent {
+struct SpentUnits {
     second: i64,
     units: f64,
     /// The limit per second at the last update.
@@ -80,7 +80,7 @@ impl Budgets {
         let Some(mut spent) = self.spent.get_mut(&payer.name) else {
             return Ok(());
         };
-        spent.turn(now, payer.limit);
+        spent.start_second(now, payer.limit);
         if spent.units < payer.limit {
             return Ok(());
         }
@@ -99,7 +99,7 @@ impl Budgets {
     ) {
         if let Some(payer) = self.payer(offers, database, collection) {
             let mut spent = self.spent.entry(payer.name).or_default();
-            spent.turn(now, payer.limit);
+            spent.start_second(now, payer.limit);
             spent.units += units;
         }
     }
@@ -107,7 +107,7 @@ impl Budgets {
     /// Removes the entries of payers that owe nothing any more.
     pub fn sweep(&self, now: Millis) {
         self.spent.retain(|_, spent| {
-            spent.turn(now, spent.limit);
+            spent.start_second(now, spent.limit);
             spent.units > 0.0
         });
     }
@@ -120,9 +120,9 @@ impl Budgets {
             self.allowances.iter().find(named).map(|it| it.units)
         };
         let full = format!("{database}.{collection}");
-        let bought = |offer: super::Offer| offer.units();
-        let own = offers.of_collection(&full).map(bought);
-        let shared = || offers.of_database(database).map(bought);
+        let units = |offer: super::Offer| offer.units();
+        let own = offers.of_collection(&full).map(units);
+        let shared = || offers.of_database(database).map(units);
         let (name, units) = if let Some(units) = own.or_else(|| allowed(Some(&full))) {
             (full, units)
         } else if let Some(units) = shared().or_else(|| allowed(Some(database))) {
@@ -169,11 +169,11 @@ impl std::fmt::Display for Allowance {
     }
 }
 
-// === impl Spent ===
+// === impl SpentUnits ===
 
-impl Spent {
+impl SpentUnits {
     /// Starts a new second if the clock has reached one. If the clock was set back, all debts are cancelled.
-    fn turn(&mut self, now: Millis, limit: f64) {
+    fn start_second(&mut self, now: Millis, limit: f64) {
         let second = now.0.div_euclid(1000);
         if second < self.second {
             self.units = 0.0;
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_has_its_budget_and_debts_are_carried_over() {
+    fn each_second_has_a_budget_and_debts_are_carried_over() {
         let budgets = budgets(&["10"]);
         let offers = Offers::default();
         // (the time, Ok(the cost of an admitted request) or Err(the milliseconds until a retry))
@@ -239,16 +239,16 @@ mod tests {
     }
 
     #[test]
-    fn who_pays() {
+    fn requests_are_charged_to_the_collection_or_database() {
         let budgets = budgets(&["5", "shop=10", "shop.own=20", "bought=30"]);
         let offers = Offers::default();
         offers.set_database("sold", Some(Offer::Manual(400)));
         offers.set_database("bought", Some(Offer::Autoscale(4000)));
-        let sold = Provisioned {
+        let provisioned = Provisioned {
             offer: Some(Offer::Manual(500)),
             ..Provisioned::default()
         };
-        offers.set_collection("shop.bought".into(), sold);
+        offers.set_collection("shop.bought".into(), provisioned);
         for (database, collection, name, limit) in [
             ("a", "b", "a.b", 5.0),
             ("shop", "b", "shop", 10.0),
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_allowance_says() {
+    fn allowances_are_parsed() {
         for text in ["400", "shop=1000", "shop.a=b=7"] {
             assert_eq!(text.parse::<Allowance>().unwrap().to_string(), text);
         }

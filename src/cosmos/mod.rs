@@ -91,17 +91,17 @@ impl Cosmos {
     }
 
     /// Returns an error if nothing is left of this second's budget for a request on `(database, collection)`.
-    pub fn admit(&self, place: (&str, &str), now: Millis) -> Result<()> {
+    pub fn admit(&self, namespace: (&str, &str), now: Millis) -> Result<()> {
         match &self.budgets {
-            Some(budgets) => budgets.admit(&self.offers, place, now),
+            Some(budgets) => budgets.admit(&self.offers, namespace, now),
             None => Ok(()),
         }
     }
 
     /// Subtracts the cost of a request after it has run.
-    pub fn charge(&self, place: (&str, &str), now: Millis, units: f64) {
+    pub fn charge(&self, namespace: (&str, &str), now: Millis, units: f64) {
         if let Some(budgets) = &self.budgets {
-            budgets.charge(&self.offers, place, now, units);
+            budgets.charge(&self.offers, namespace, now, units);
         }
     }
 

@@ -77,8 +77,8 @@ impl Offers {
         });
     }
 
-    pub fn set_collection(&self, name: String, sold: Provisioned) {
-        self.collections.insert(name, sold);
+    pub fn set_collection(&self, name: String, provisioned: Provisioned) {
+        self.collections.insert(name, provisioned);
     }
 
     pub fn forget_collection(&self, name: &str) {
@@ -88,7 +88,7 @@ impl Offers {
     /// Returns the facts about the collection `db.collection` with this UUID.
     pub fn collection(&self, name: &str, uuid: [u8; 16]) -> Provisioned {
         match self.collections.get(name) {
-            Some(sold) if sold.uuid == uuid => sold.clone(),
+            Some(provisioned) if provisioned.uuid == uuid => provisioned.clone(),
             _ => Provisioned {
                 uuid,
                 ..Provisioned::default()
@@ -101,9 +101,9 @@ impl Offers {
     }
 
     /// Returns the throughput to show for a collection, or `None` if it shares that of its database.
-    pub fn shown(&self, database: &str, sold: &Provisioned) -> Option<Offer> {
+    pub fn shown(&self, database: &str, provisioned: &Provisioned) -> Option<Offer> {
         let shared = self.of_database(database).is_some();
-        sold.offer.or((!shared).then_some(DEFAULT))
+        provisioned.offer.or((!shared).then_some(DEFAULT))
     }
 }
 
@@ -112,21 +112,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_known_of_a_collection() {
+    fn offers_of_collections() {
         let offers = Offers::default();
-        let bought = Provisioned {
+        let provisioned = Provisioned {
             uuid: [1; 16],
             offer: Some(Offer::Autoscale(4000)),
             shard_key: None,
         };
-        offers.set_collection("a.b".into(), bought.clone());
-        offers.set_collection("ab.c".into(), bought.clone());
-        assert_eq!(offers.collection("a.b", [1; 16]), bought);
+        offers.set_collection("a.b".into(), provisioned.clone());
+        offers.set_collection("ab.c".into(), provisioned.clone());
+        assert_eq!(offers.collection("a.b", [1; 16]), provisioned);
         let plain = offers.collection("a.b", [2; 16]);
         assert_eq!((plain.uuid, plain.offer), ([2; 16], None));
         assert_eq!(offers.shown("a", &plain), Some(Offer::Manual(400)));
         assert_eq!(
-            offers.shown("a", &bought).map(Offer::provisioned),
+            offers.shown("a", &provisioned).map(Offer::provisioned),
             Some(400)
         );
         offers.set_database("a", Some(Offer::Manual(1000)));

@@ -72,7 +72,7 @@ mod tests {
 
     /// Readers and writers of the collection do not wait while a long filter is planned.
     #[test]
-    fn a_long_filter_is_planned_when_the_lock_is_free() {
+    fn a_long_filter_is_planned_outside_the_lock() {
         let collection = Collection::new(Namespace::new("db", "c"), Options::default());
         let collection = Arc::new(collection);
         let at = ReadPoint::at(Millis(0));
@@ -90,7 +90,7 @@ mod tests {
             order_ids(&collection, &filter, None, at)?;
             choose(&collection, &filter, None, None, at)
         });
-        let plan::Access::IndexScan(scan) = plan.unwrap().access else {
+        let plan::AccessPath::IndexScan(scan) = plan.unwrap().access else {
             panic!("the index of `_id`s serves it");
         };
         assert_eq!(scan.ranges.len(), 5_001);

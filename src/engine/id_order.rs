@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::interrupt::{self, Background, in_background};
-use crate::query::filter::{CompareOp, Filter, Node, Test};
+use crate::query::filter::{CompareOp, Filter, FilterNode, Test};
 use crate::query::sort::Sort;
 use crate::storage::{Collection, ReadPoint};
 
@@ -41,10 +41,10 @@ pub fn order_ids(
     Ok(())
 }
 
-fn wants_range(node: &Node) -> Result<bool> {
+fn wants_range(node: &FilterNode) -> Result<bool> {
     interrupt::tick(1)?;
     Ok(match node {
-        Node::And(nodes) => {
+        FilterNode::And(nodes) => {
             for node in nodes {
                 if wants_range(node)? {
                     return Ok(true);
@@ -52,7 +52,7 @@ fn wants_range(node: &Node) -> Result<bool> {
             }
             false
         }
-        Node::Field(field) if field.path.as_str() == ID_FIELD => match &field.test {
+        FilterNode::Field(field) if field.path.as_str() == ID_FIELD => match &field.test {
             Test::Compare(comparison) => comparison.op != CompareOp::Eq,
             Test::Regex(_) => true,
             _ => false,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::choose::facts;
-use super::plan::{Access, Facts, Hint, IndexFacts, IndexScan, KeyRange, Plan};
+use super::plan::{AccessPath, Facts, Hint, IndexFacts, IndexScan, KeyRange, Plan};
 use crate::error::{Code, Error, Result};
 use crate::query::sort::Sort;
 use crate::storage::index::IndexSpec;
@@ -12,7 +12,7 @@ use crate::value::{Doc, DocBuf, ValueRef, equal};
 
 /// The bounds of a scan of the hinted index: from `min` (included) to `max` (excluded).
 #[derive(Debug, Clone)]
-pub struct Between {
+pub struct MinMaxBounds {
     pub min: Option<DocBuf>,
     pub max: Option<DocBuf>,
 }
@@ -21,7 +21,7 @@ pub struct Between {
 pub fn between<'f>(
     collection: &Arc<Collection>,
     hint: Option<&Hint>,
-    ends: &Between,
+    ends: &MinMaxBounds,
     sort: Option<&Sort>,
     at: ReadPoint,
 ) -> Result<Plan<'f>> {
@@ -70,7 +70,7 @@ pub fn within(
     min: Doc<'_>,
     max: Doc<'_>,
     at: ReadPoint,
-) -> Result<Access> {
+) -> Result<AccessPath> {
     if names_id_first(min) {
         collection.order_ids_now(at.now())?;
     }
@@ -102,9 +102,9 @@ pub fn within(
         upper: beginning_of(&index.spec, max)?,
     };
     if range.lower >= range.upper {
-        return Ok(Access::Nothing);
+        return Ok(AccessPath::Nothing);
     }
-    Ok(Access::IndexScan(IndexScan::of_range(index, range)))
+    Ok(AccessPath::IndexScan(IndexScan::of_range(index, range)))
 }
 
 fn names_id_first(key: Doc<'_>) -> bool {

@@ -17,7 +17,7 @@ use crate::query::stage::{
 };
 use crate::query::update::Update;
 use crate::query::{Scope, Vars};
-use crate::storage::{Catalog, Collection, ReadPoint};
+use crate::storage::{Catalog, Collection, New, ReadPoint};
 use crate::ttl::TS_FIELD;
 use crate::value::{Doc, DocBuf, Path, Type, Value, ValueRef};
 
@@ -45,7 +45,7 @@ pub struct Resources {
 }
 
 /// The handling of the document that a row matches.
-enum Meeting {
+enum MatchHandling {
     /// No lookup: the insert fails if the document exists.
     None,
     /// A lookup that leaves the document as it is, `_ts` included.
@@ -167,7 +167,7 @@ impl Merging {
     }
 
     /// Returns the target of the writes, with the read point.
-    fn place(&self) -> WriteTarget<'_> {
+    fn target(&self) -> WriteTarget<'_> {
         let (into, resources) = (&self.merge.into, &self.resources);
         WriteTarget {
             catalog: &resources.catalog,
@@ -182,10 +182,10 @@ impl Merging {
 
     fn one(&self, row: Doc<'_>, vars: &Vars, effort: &mut Effort) -> Result<()> {
         let merge = &*self.merge;
-        let place = self.place();
+        let target = self.target();
         let intake = Intake {
-            ids: place.ids,
-            now: place.now(),
+            ids: target.ids,
+            now: target.now(),
         };
         // A lookup by `_id` for a row without `_id` matches nothing.
         let new = if row.has("_id") || self.on.len() != 1 || self.on[0].as_str() != "_id" {
@@ -197,7 +197,7 @@ impl Merging {
         let mut meeting = self.meeting(row, vars)?;
         let mut lost = 0;
         loop {
-            if self.met(&mut meeting, &place, effort)? {
+            if self.match_exists(&mut meeting, &target, effort)? {
                 return Ok(());
             }
             match merge.when_not_matched {
@@ -212,16 +212,22 @@ impl Merging {
             }
             let added = self.added(row, &merge.when_matched);
             let admitted = intake.admit(added.as_doc())?;
-            let (collection, _) =
-                collection_for(place.catalog, place.database, place.collection, place.now())?;
-            let Ok(inserted) =
-                insert_batch(&collection, std::iter::once(admitted.as_ref()), place.now())
-            else {
+            let (collection, _) = collection_for(
+                target.catalog,
+                target.database,
+                target.collection,
+                target.now(),
+            )?;
+            let Ok(inserted) = insert_batch(
+                &collection,
+                std::iter::once(admitted.as_ref()),
+                target.now(),
+            ) else {
                 continue;
             };
             match inserted.failed {
                 None => {
-                    effort.inserted += (place.weigh)(admitted.len());
+                    effort.inserted += (target.weigh)(admitted.len());
                     return Ok(());
                 }
                 // Another client inserted the document first, so the next round can match it, unless another unique key
@@ -239,19 +245,19 @@ impl Merging {
     }
 
     /// Prepares what `whenMatched` asks for on the document that the row matches.
-    fn meeting(&self, row: Doc<'_>, vars: &Vars) -> Result<Meeting> {
+    fn meeting(&self, row: Doc<'_>, vars: &Vars) -> Result<MatchHandling> {
         let filter = self.filter(row)?;
         let new = |row: Doc<'_>| Value::document(row.bytes().to_vec());
         let values = match &self.merge.when_matched {
-            WhenMatched::Fail => return Ok(Meeting::None),
+            WhenMatched::Fail => return Ok(MatchHandling::None),
             WhenMatched::KeepExisting => {
-                return Ok(Meeting::Look(self.selection(filter, vars.clone())));
+                return Ok(MatchHandling::Look(self.selection(filter, vars.clone())));
             }
             WhenMatched::Replace => vec![new(row)],
             WhenMatched::Merge => vec![new(by_name(row).as_doc())],
             WhenMatched::Pipeline { .. } => {
                 let mut values = vec![new(row)];
-                for (name, expr) in &self.merge.lets {
+                for (name, expr) in &self.merge.let_vars {
                     let value = expr.eval(row, vars)?.into_value();
                     if value.is_missing() {
                         return Err(Error::location(
@@ -265,7 +271,7 @@ impl Merging {
             }
         };
         let selection = self.selection(filter, vars.with(values));
-        Ok(Meeting::Change(Search::new(selection, None)))
+        Ok(MatchHandling::Change(Search::new(selection, None)))
     }
 
     /// Returns the selection of the document that a row matches.
@@ -281,19 +287,26 @@ impl Merging {
     }
 
     /// Looks up or changes the matching document. Returns whether it exists.
-    fn met(
+    fn match_exists(
         &self,
-        meeting: &mut Meeting,
-        place: &WriteTarget<'_>,
+        meeting: &mut MatchHandling,
+        target: &WriteTarget<'_>,
         effort: &mut Effort,
     ) -> Result<bool> {
         match (meeting, &self.update) {
-            (Meeting::Look(selection), _) => is_there(selection, place, effort),
-            (Meeting::Change(search), Some(update)) => {
+            (MatchHandling::Look(selection), _) => matches_any(selection, target, effort),
+            (MatchHandling::Change(search), Some(update)) => {
                 search.start_over();
                 loop {
-                    match search.change_next(place, &Endless, update, false, effort)? {
-                        Changed::Done { .. } => return Ok(true),
+                    match search.change_next(
+                        target,
+                        &Endless,
+                        update,
+                        false,
+                        &mut New::Same,
+                        effort,
+                    )? {
+                        Changed::Done(_) => return Ok(true),
                         Changed::Again => {}
                         Changed::None => return Ok(false),
                     }
@@ -324,15 +337,19 @@ impl Merging {
     }
 }
 
-fn is_there(selection: &Selection, place: &WriteTarget<'_>, effort: &mut Effort) -> Result<bool> {
-    let Some(collection) = place.catalog.get(place.database, place.collection)? else {
+fn matches_any(
+    selection: &Selection,
+    target: &WriteTarget<'_>,
+    effort: &mut Effort,
+) -> Result<bool> {
+    let Some(collection) = target.catalog.get(target.database, target.collection)? else {
         return Ok(false);
     };
-    let mut walk = selection.walk(collection, place.at)?;
+    let mut walk = selection.walk(collection, target.at)?;
     loop {
         let mut found = false;
         let filter = selection.wanted.filter();
-        let pace = walk.slice(place.at, filter, &selection.vars, |_| {
+        let pace = walk.slice(target.at, filter, &selection.vars, |_| {
             found = true;
             Ok(ControlFlow::Break(()))
         });

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_differ_and_carry_the_time() {
+    fn object_ids_differ_and_contain_the_time() {
         let ids = ObjectIds::new();
         let (a, b) = (
             ids.next(Millis(1_700_000_000_123)),

@@ -6,13 +6,13 @@ use uuid::Uuid;
 
 use super::ObjectIds;
 use super::ddl::{
-    CreateCollection, DropCollection, ReplaceCollection, SchemaChange, Setup, check_created,
-    default_of, dropped,
+    CollectionSetup, CreateCollection, DropCollection, ReplaceCollection, SchemaChange,
+    check_created, default_of, dropped,
 };
 use super::sources::WriteEffort;
 use super::write::{BATCH, Intake, insert_batch};
 use crate::error::{Code, Error, Result};
-use crate::query::stage::{RowBatch, RowContext, Sink, Target};
+use crate::query::stage::{CollectionName, RowBatch, RowContext, Sink};
 use crate::storage::index::IndexSpec;
 use crate::storage::{Catalog, Collection, Namespace};
 use crate::value::Millis;
@@ -24,7 +24,7 @@ pub struct Out {
     temporary: Arc<Collection>,
     into: Namespace,
     /// The setup of the target at the start.
-    target: Setup,
+    target: CollectionSetup,
     effort: WriteEffort,
     /// When the stage began.
     now: Millis,
@@ -35,7 +35,7 @@ pub struct Out {
 pub fn begin(
     catalog: Arc<Catalog>,
     ids: Arc<ObjectIds>,
-    into: &Target,
+    into: &CollectionName,
     effort: WriteEffort,
     cx: &RowContext<'_>,
 ) -> Result<Out> {
@@ -51,7 +51,7 @@ pub fn begin(
         Some(found) => found.read_present(now, |view| {
             let ready = view.indexes().filter(|index| index.ready);
             let specs: Vec<_> = ready.map(|index| IndexSpec::clone(&index.spec)).collect();
-            (Setup::of(Some(view)), specs, default_of(view))
+            (CollectionSetup::of(Some(view)), specs, default_of(view))
         }),
         None => Default::default(),
     };
@@ -148,7 +148,7 @@ mod tests {
     use crate::clock::monotonic;
     use crate::engine::EngineSources;
     use crate::query::Vars;
-    use crate::query::stage::{Endless, Limits};
+    use crate::query::stage::{Endless, PipelineLimits};
     use crate::storage::{Cap, IndexChange, IndexSelection, ReadPoint, Rules};
     use crate::ttl::{DefaultTtl, IndexingMode};
     use crate::value::DocBuf;
@@ -163,10 +163,10 @@ mod tests {
         let mut cx = RowContext {
             vars: &vars,
             slice: &Endless,
-            limits: Limits::default(),
+            limits: PipelineLimits::default(),
             sources: &sources,
         };
-        let into = Target {
+        let into = CollectionName {
             db: "db".into(),
             coll: "c".into(),
         };
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_target_keeps_a_default_that_it_was_given_meanwhile() {
+    fn the_target_keeps_a_default_set_during_the_replacement() {
         let catalog = Arc::new(Catalog::new());
         let (first, _) = catalog.get_or_create("db", "c").unwrap();
         for default in [DefaultTtl::Seconds(5), DefaultTtl::Never, DefaultTtl::Off] {
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_that_was_set_up_otherwise_meanwhile_is_left_alone() {
+    fn a_target_with_changed_options_is_not_replaced() {
         type Change = fn(&Catalog);
         fn writes(catalog: &Catalog, change: impl FnOnce(&mut Rules<'_>)) {
             changes(&catalog.get("db", "c").unwrap().unwrap(), change);
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_that_was_made_meanwhile_is_left_alone() {
+    fn a_target_created_while_out_runs_is_not_replaced() {
         let catalog = Arc::new(Catalog::new());
         let made = || drop(catalog.get_or_create("db", "c").unwrap());
         assert!(out(&catalog, made).is_err());
@@ -301,7 +301,7 @@ mod tests {
 
     /// Another client drops or renames the temporary collection, and creates another one with its name.
     #[test]
-    fn what_has_come_to_the_name_aside_is_not_touched() {
+    fn a_collection_with_the_temporary_name_is_not_touched() {
         type Change = fn(&Catalog, &Namespace);
         let changes: [(Change, bool); 2] = [
             (

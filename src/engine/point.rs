@@ -20,6 +20,6 @@ pub fn show_by_id(
 }
 
 /// Returns whether a document that was found before still exists.
-pub fn is_there(collection: &Collection, at: ReadPoint, id: RecordId) -> bool {
+pub fn is_visible(collection: &Collection, at: ReadPoint, id: RecordId) -> bool {
     collection.read(at, |view| view.get(id).is_some())
 }

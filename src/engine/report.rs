@@ -1,15 +1,15 @@
 //! The stages that report: `$collStats`, `$indexStats` and `$currentOp`.
 
 use super::describe::describe_indexes;
-use super::stats::{Figures, put_number};
+use super::stats::{StorageStats, put_number};
 use crate::error::{Code, Error, Result};
-use crate::query::stage::{CurrentOps, Report, RowBatch, Target};
+use crate::query::stage::{CollectionName, CurrentOps, Report, RowBatch};
 use crate::storage::index::{ID_INDEX, Usage};
 use crate::storage::{Catalog, ReadPoint, View};
 use crate::value::{DocBuf, DocBuilder, Millis};
 
 /// The context that a report needs besides the collection.
-pub struct About<'a> {
+pub struct ReportContext<'a> {
     pub catalog: &'a Catalog,
     /// `HOST:PORT` of this server.
     pub host: &'a str,
@@ -20,7 +20,12 @@ pub struct About<'a> {
 /// A function that lists the running operations. The commands provide it.
 pub type ListOperations = Box<dyn Fn(&CurrentOps) -> Vec<DocBuf> + Send + Sync>;
 
-pub fn report(about: &About<'_>, on: &Target, what: &Report, out: &mut RowBatch) -> Result<()> {
+pub fn report(
+    about: &ReportContext<'_>,
+    on: &CollectionName,
+    what: &Report,
+    out: &mut RowBatch,
+) -> Result<()> {
     match what {
         Report::CollStats { .. } => coll_stats(about, on, what, out),
         Report::IndexStats => {
@@ -36,7 +41,12 @@ pub fn report(about: &About<'_>, on: &Target, what: &Report, out: &mut RowBatch)
     }
 }
 
-fn coll_stats(about: &About<'_>, on: &Target, what: &Report, out: &mut RowBatch) -> Result<()> {
+fn coll_stats(
+    about: &ReportContext<'_>,
+    on: &CollectionName,
+    what: &Report,
+    out: &mut RowBatch,
+) -> Result<()> {
     let Report::CollStats {
         latency,
         storage,
@@ -49,7 +59,7 @@ fn coll_stats(about: &About<'_>, on: &Target, what: &Report, out: &mut RowBatch)
     let figures = about
         .catalog
         .get(&on.db, &on.coll)?
-        .map(|collection| Figures::of(&collection, about.at));
+        .map(|collection| StorageStats::of(&collection, about.at));
     if figures.is_none() && (storage.is_some() || *count || *exec) {
         return Err(Error::new(
             Code::NamespaceNotFound,
@@ -101,7 +111,7 @@ fn put_latency(doc: &mut DocBuilder<'_>, histograms: bool) {
     stats.end();
 }
 
-fn index_stats(about: &About<'_>, on: &Target, out: &mut RowBatch) -> Result<()> {
+fn index_stats(about: &ReportContext<'_>, on: &CollectionName, out: &mut RowBatch) -> Result<()> {
     let Some(collection) = about.catalog.get(&on.db, &on.coll)? else {
         return Ok(());
     };
@@ -125,8 +135,8 @@ fn index_stats(about: &About<'_>, on: &Target, out: &mut RowBatch) -> Result<()>
     Ok(())
 }
 
-/// Returns how many commands used an index, and since when they are counted. The index on `_id` has two forms, which clients
-/// see as one.
+/// Returns how many commands used an index, and since when they are counted. The index on `_id` has two forms, which
+/// clients see as one.
 fn usage(view: &View<'_>, name: &str) -> (u64, Millis) {
     let in_order = view.way(name).map(|index| &index.usage);
     let by_hash = (name == ID_INDEX).then(|| view.id_usage());
@@ -144,7 +154,7 @@ mod tests {
     use bson::doc;
 
     #[test]
-    fn the_uses_of_an_index_are_counted_until_it_is_hidden_or_shown() {
+    fn index_usage_counts_restart_when_the_index_is_hidden_or_unhidden() {
         let catalog = Catalog::new();
         let (collection, _) = catalog.get_or_create("db", "c").unwrap();
         let write =

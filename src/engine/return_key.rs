@@ -3,21 +3,21 @@
 use std::sync::Arc;
 
 use super::access::Walk;
-use super::plan::{Access, Direction, KeyRange};
+use super::plan::{AccessPath, KeyRange, ScanDirection};
 use crate::error::Result;
 use crate::query::stage::{self, Rows};
 use crate::storage::index::{ID_INDEX, IndexSpec};
 use crate::value::{Doc, DocBuf, DocBuilder, ValueRef, keys};
 
 /// An index by which a row may have been found.
-pub struct By {
+pub struct FoundBy {
     spec: Arc<IndexSpec>,
     ranges: Vec<KeyRange>,
     descending: bool,
 }
 
 /// Reduces the rows of `input` to their keys, or to empty documents after a scan of the collection.
-pub fn rows(input: Box<dyn Rows>, by: Vec<By>) -> Box<dyn Rows> {
+pub fn rows(input: Box<dyn Rows>, by: Vec<FoundBy>) -> Box<dyn Rows> {
     stage::map(input, move |row, _, out| {
         let mut shown = DocBuilder::begin(out);
         for by in &by {
@@ -31,9 +31,9 @@ pub fn rows(input: Box<dyn Rows>, by: Vec<By>) -> Box<dyn Rows> {
 }
 
 /// Returns the indexes that a walk reads.
-pub fn indexes(walk: &Walk) -> Vec<By> {
-    let by = |access: &Access| match access {
-        Access::Ids(_) => Some(By {
+pub fn indexes(walk: &Walk) -> Vec<FoundBy> {
+    let by = |access: &AccessPath| match access {
+        AccessPath::Ids(_) => Some(FoundBy {
             spec: Arc::new(IndexSpec::new(
                 ID_INDEX,
                 DocBuf::build(|key| {
@@ -43,19 +43,19 @@ pub fn indexes(walk: &Walk) -> Vec<By> {
             ranges: Vec::new(),
             descending: false,
         }),
-        Access::IndexScan(scan) => Some(By {
+        AccessPath::IndexScan(scan) => Some(FoundBy {
             spec: Arc::clone(&scan.spec),
             ranges: scan.ranges.clone(),
-            descending: scan.direction == Direction::Backward,
+            descending: scan.direction == ScanDirection::Backward,
         }),
         _ => None,
     };
-    walk.ways().filter_map(by).collect()
+    walk.unfinished_accesses().filter_map(by).collect()
 }
 
-// === impl By ===
+// === impl FoundBy ===
 
-impl By {
+impl FoundBy {
     /// Returns whether `_ts` is part of the key.
     pub fn names_ts(&self) -> bool {
         self.spec.names_ts()
@@ -68,7 +68,7 @@ impl By {
         keys(&self.spec.paths, doc, |found| {
             let mut bytes = Vec::new();
             self.spec.encode(found.values, &mut bytes);
-            let met = self.ranges.is_empty()
+            let is_in_ranges = self.ranges.is_empty()
                 || self.ranges.iter().any(|range| {
                     range.lower.as_slice() <= bytes.as_slice()
                         && bytes.as_slice() < range.upper.as_slice()
@@ -79,7 +79,7 @@ impl By {
                     false => bytes < *known,
                     true => bytes > *known,
                 });
-            if met && earlier {
+            if is_in_ranges && earlier {
                 first = Some((bytes, found.values.to_vec()));
             }
         })?;

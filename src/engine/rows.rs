@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use parking_lot::Mutex;
 
 use super::access::{Pace, Walk, dropped};
-use super::plan::Access;
+use super::plan::AccessPath;
 use crate::effort::Effort;
 use crate::error::Result;
 use crate::query::filter::Filter;
@@ -19,10 +19,10 @@ use crate::value::Doc;
 /// The collections that the rows of one cursor come from, with their read point and the work done so far. A row names its
 /// collection by number, so that its document can be checked again when the row leaves the cursor.
 #[derive(Debug, Clone)]
-pub struct SourceHandles(Arc<Shared>);
+pub struct SourceHandles(Arc<SharedHandles>);
 
 #[derive(Debug)]
-struct Shared {
+struct SharedHandles {
     known: Mutex<Vec<Arc<Collection>>>,
     /// The number of the cursor's running command, counted from its first.
     command: AtomicU32,
@@ -59,7 +59,7 @@ pub struct CollectionRows {
 impl SourceHandles {
     /// Creates handles without collections, to be read at `at`.
     pub fn new(at: ReadPoint) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(SharedHandles {
             known: Mutex::default(),
             command: AtomicU32::default(),
             at: Mutex::new(at),
@@ -183,7 +183,7 @@ impl CollectionRows {
 
     /// Sorts the remaining documents here, because the walk cannot keep its promised order.
     fn sort_instead(&mut self, sort: Arc<Sort>) -> &mut Box<dyn Rows> {
-        let nothing = Walk::new(Arc::clone(self.walk.collection()), Access::Nothing);
+        let nothing = Walk::new(Arc::clone(self.walk.collection()), AccessPath::Nothing);
         let found = Self {
             walk: std::mem::replace(&mut self.walk, nothing),
             filter: Arc::clone(&self.filter),
@@ -279,8 +279,8 @@ impl Rows for CollectionRows {
         }
     }
 
-    fn at_rest(&mut self) -> usize {
-        let sorted = self.sorted.as_mut().map_or(0, |rows| rows.at_rest());
-        sorted + self.walk.at_rest()
+    fn suspend(&mut self) -> usize {
+        let sorted = self.sorted.as_mut().map_or(0, |rows| rows.suspend());
+        sorted + self.walk.suspend()
     }
 }

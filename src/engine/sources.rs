@@ -6,11 +6,11 @@ use parking_lot::Mutex;
 
 use super::access::Walk;
 use super::choose::choose;
-use super::holders::holders;
 use super::id_order::order_ids;
-use super::key_bounds::{Between, between};
+use super::key_bounds::{MinMaxBounds, between};
+use super::matching_records::matching_records;
 use super::plan::{Hint, Plan, winning_plan};
-use super::report::{About, ListOperations, report};
+use super::report::{ListOperations, ReportContext, report};
 use super::write::append_ts;
 use super::{CollectionRows, ObjectIds, SourceHandles, merge, out};
 use crate::effort::{Effort, Weigh};
@@ -18,7 +18,8 @@ use crate::error::{Code, Error, Result};
 use crate::query::filter::Filter;
 use crate::query::sort::Sort;
 use crate::query::stage::{
-    Empty, Origin, Output, Report, RowBatch, RowContext, Rows, Sink, SourceSpec, Sources, Target,
+    CollectionName, Empty, Origin, Output, Report, RowBatch, RowContext, Rows, Sink, SourceSpec,
+    Sources,
 };
 use crate::storage::{Catalog, Collection, ReadPoint};
 use crate::value::{Doc, DocBuf, ValueRef};
@@ -30,11 +31,11 @@ pub struct EngineSources {
     /// Every document is shown with its `_ts`.
     show_ts: bool,
     /// Set for pipelines, which may write or report.
-    more: Option<More>,
+    more: Option<PipelineResources>,
 }
 
 /// The resources that only pipelines need.
-struct More {
+struct PipelineResources {
     ids: Arc<ObjectIds>,
     host: String,
     /// For `$merge`: see [`super::write::WriteTarget`].
@@ -49,7 +50,7 @@ pub struct Reading {
     pub filter: Arc<Filter>,
     pub sort: Option<Arc<Sort>>,
     pub hint: Option<Hint>,
-    pub between: Option<Between>,
+    pub between: Option<MinMaxBounds>,
     pub skip: u64,
     pub limit: Option<u64>,
     pub show_ts: bool,
@@ -138,7 +139,7 @@ impl EngineSources {
         operations: Option<ListOperations>,
         weigh: Weigh,
     ) -> Self {
-        self.more = Some(More {
+        self.more = Some(PipelineResources {
             ids,
             host,
             outside_lock,
@@ -148,7 +149,7 @@ impl EngineSources {
         self
     }
 
-    fn more(&self) -> Result<&More> {
+    fn more(&self) -> Result<&PipelineResources> {
         self.more
             .as_ref()
             .ok_or_else(|| Error::new(Code::InternalError, "only a pipeline writes and reports"))
@@ -165,21 +166,21 @@ impl EngineSources {
         collection: &str,
         reading: Reading,
     ) -> Result<Box<dyn Rows>> {
-        Ok(match self.way(database, collection, &reading)? {
-            Some(way) => self.rows(way, reading),
+        Ok(match self.open_walk(database, collection, &reading)? {
+            Some(opened) => self.rows(opened, reading),
             None => Box::new(Empty),
         })
     }
 
     /// Plans the read and opens its walk, if the collection exists.
-    pub fn way(
+    pub fn open_walk(
         &self,
         database: &str,
         collection: &str,
         reading: &Reading,
     ) -> Result<Option<OpenedWalk>> {
         let planned = self.plan(database, collection, reading)?;
-        Ok(planned.map(Planned::way))
+        Ok(planned.map(Planned::open_walk))
     }
 
     /// Plans the read, if the collection exists: for a caller that also shows the plan.
@@ -209,17 +210,17 @@ impl EngineSources {
     }
 
     /// Returns the documents of a walk as rows.
-    pub fn rows(&self, way: OpenedWalk, reading: Reading) -> Box<dyn Rows> {
-        self.rows_counted(way, reading).0
+    pub fn rows(&self, opened: OpenedWalk, reading: Reading) -> Box<dyn Rows> {
+        self.rows_counted(opened, reading).0
     }
 
     /// Returns the documents of a walk as rows, together with the counter of the work that finding them takes.
     pub fn rows_counted(
         &self,
-        way: OpenedWalk,
+        opened: OpenedWalk,
         reading: Reading,
     ) -> (Box<dyn Rows>, Arc<Mutex<Effort>>) {
-        let OpenedWalk { walk, sorted } = way;
+        let OpenedWalk { walk, sorted } = opened;
         let Reading {
             filter,
             sort,
@@ -251,14 +252,19 @@ impl EngineSources {
 }
 
 impl Sources for EngineSources {
-    fn open(&self, _: &RowContext<'_>, from: &Target, spec: &SourceSpec) -> Result<Box<dyn Rows>> {
+    fn open(
+        &self,
+        _: &RowContext<'_>,
+        from: &CollectionName,
+        spec: &SourceSpec,
+    ) -> Result<Box<dyn Rows>> {
         self.read_spec(&from.db, &from.coll, spec, None)
     }
 
     fn find_equal(
         &self,
         _: &RowContext<'_>,
-        from: &Target,
+        from: &CollectionName,
         field: &str,
         keys: &[ValueRef<'_>],
         each: &mut dyn FnMut(Doc<'_>, Option<Origin>) -> Result<()>,
@@ -269,11 +275,11 @@ impl Sources for EngineSources {
         let source = self.handles.add(&collection);
         let mut effort = Effort::default();
         let found = collection.read(self.handles.read_point(), |view| {
-            let Some(holders) = holders(view, field, keys) else {
+            let Some(matching_records) = matching_records(view, field, keys) else {
                 return Ok(false);
             };
             let mut scratch = Vec::new();
-            for (id, stored) in holders {
+            for (id, stored) in matching_records {
                 effort.documents += 1;
                 let mut doc = Doc::new(stored.bytes);
                 if self.show_ts {
@@ -319,12 +325,12 @@ impl Sources for EngineSources {
     fn report(
         &self,
         _: &RowContext<'_>,
-        on: &Target,
+        on: &CollectionName,
         what: &Report,
         out: &mut RowBatch,
     ) -> Result<()> {
         let more = self.more()?;
-        let about = About {
+        let about = ReportContext {
             catalog: &self.catalog,
             host: &more.host,
             at: self.handles.read_point(),
@@ -342,7 +348,7 @@ impl Planned<'_> {
         winning_plan(&self.plan, &self.reading.filter, sort)
     }
 
-    pub fn way(self) -> OpenedWalk {
+    pub fn open_walk(self) -> OpenedWalk {
         let Plan {
             access,
             sort_covered,

@@ -8,7 +8,7 @@ pub use crate::storage::Totals;
 
 /// The figures that collStats, dbStats and `$collStats` show.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct StorageStats {
     pub documents: Totals,
     /// Pairs of name and bytes, the `_id` index first.
     pub indexes: Vec<(String, u64)>,
@@ -27,9 +27,9 @@ const FEW: u64 = 2_000;
 /// The approximate number of bytes that the `_id` map takes per document.
 const ID_ENTRY_BYTES: u64 = 24;
 
-// === impl Figures ===
+// === impl StorageStats ===
 
-impl Figures {
+impl StorageStats {
     pub fn of(collection: &Collection, at: ReadPoint) -> Self {
         collection.read(at, Self::seen)
     }
@@ -38,7 +38,7 @@ impl Figures {
         let documents = view.totals();
         let ended = view.ended().count;
         // Entries of expired documents wait for the reaper, but no longer count in the figures.
-        let living = |index: &Index| {
+        let visible_bytes = |index: &Index| {
             let bytes = index.bytes() as u64;
             match ended {
                 0 => bytes,
@@ -52,7 +52,7 @@ impl Figures {
         };
         let mut indexes = vec![("_id_".to_owned(), documents.count * ID_ENTRY_BYTES)];
         for index in view.indexes() {
-            indexes.push((index.spec.name.clone(), living(index)));
+            indexes.push((index.spec.name.clone(), visible_bytes(index)));
         }
         if let Some(ts) = view.ts_index()
             && view.index(&ts.name).is_none()

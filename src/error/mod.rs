@@ -22,10 +22,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A failed command. It is a single pointer, because nearly every function on the hot path returns it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Error(Box<Inner>);
+pub struct Error(Box<ErrorData>);
 
 #[derive(Clone, PartialEq, Eq)]
-struct Inner {
+struct ErrorData {
     code: Code,
     message: String,
     /// Further fields of the reply as a BSON document, such as `keyPattern` and `keyValue` of a duplicate key.
@@ -36,7 +36,7 @@ struct Inner {
 
 impl Error {
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self(Box::new(Inner {
+        Self(Box::new(ErrorData {
             code,
             message: message.into(),
             details: None,

@@ -5,21 +5,21 @@ use std::cmp::Ordering;
 use crate::value::Num;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
+pub enum SortDirection {
     Ascending,
     Descending,
 }
 
-// === impl Direction ===
+// === impl SortDirection ===
 
-impl Direction {
+impl SortDirection {
     /// Reads the direction of a sort of documents: doubles are truncated, decimals are rounded.
     pub fn of_documents(number: Num) -> Option<Self> {
-        let whole = match number {
+        let integer = match number {
             Num::Decimal(decimal) => decimal.to_i64_round(),
             other => other.to_i64_trunc(),
         };
-        match whole {
+        match integer {
             Some(1) => Some(Self::Ascending),
             Some(-1) => Some(Self::Descending),
             _ => None,

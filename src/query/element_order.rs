@@ -2,15 +2,15 @@
 
 use std::cmp::Ordering;
 
-use super::direction::Direction;
+use super::direction::SortDirection;
 use crate::value::{Path, Val, ValueRef, compare};
 
 #[derive(Debug)]
 pub enum ElementOrder {
     /// Compares whole elements.
-    Whole(Direction),
+    Whole(SortDirection),
     /// Compares fields of the elements.
-    Fields(Vec<(Path, Direction)>),
+    Fields(Vec<(Path, SortDirection)>),
 }
 
 // === impl ElementOrder ===

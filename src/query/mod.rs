@@ -26,5 +26,5 @@ pub use expr::Expr;
 pub use filter::Filter;
 pub use projection::Projection;
 pub use scope::Scope;
-pub use survey::{Survey, Surveyed};
+pub use survey::{Survey, SurveyResult};
 pub use vars::{Vars, bind_let};

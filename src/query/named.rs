@@ -60,13 +60,13 @@ impl<T> Named<T> {
         self.entries.len()
     }
 
-    pub fn at(&self, place: usize) -> Option<(&str, &T)> {
-        let (name, entry) = self.entries.get(place)?;
+    pub fn at(&self, position: usize) -> Option<(&str, &T)> {
+        let (name, entry) = self.entries.get(position)?;
         Some((name, entry))
     }
 
-    pub fn at_mut(&mut self, place: usize) -> Option<&mut T> {
-        self.entries.get_mut(place).map(|(_, entry)| entry)
+    pub fn at_mut(&mut self, position: usize) -> Option<&mut T> {
+        self.entries.get_mut(position).map(|(_, entry)| entry)
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&str, &T)> {
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_and_many_are_found_alike() {
+    fn small_and_large_maps_find_the_same() {
         let mut named = Named::default();
         for n in 0..100 {
             for known in 0..n {

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_wins() {
+    fn the_innermost_variable_wins() {
         let scope = Scope::new().with(["a", "b"]).with(["a"]);
         assert_eq!(scope.slot("a"), Some(2));
         assert_eq!(scope.slot("b"), Some(1));

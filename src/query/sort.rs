@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::Survey;
-use super::direction::Direction;
+use super::direction::SortDirection;
 use super::expr::FieldPath;
 use crate::error::{Code, Error, Result};
 use crate::interrupt;
@@ -128,14 +128,14 @@ impl Sort {
     }
 }
 
-fn direction(name: &str, value: ValueRef<'_>) -> Result<Direction> {
+fn direction(name: &str, value: ValueRef<'_>) -> Result<SortDirection> {
     let Some(number) = value.as_num() else {
         return Err(Error::location(
             15974,
             format!("Illegal key in $sort specification: {name}: {value}"),
         ));
     };
-    Direction::of_documents(number).ok_or_else(|| {
+    SortDirection::of_documents(number).ok_or_else(|| {
         Error::location(
             15975,
             "$sort key ordering must be 1 (for ascending) or -1 (for descending)",

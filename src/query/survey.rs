@@ -42,7 +42,7 @@ pub struct Survey<'f> {
 
 /// The result of a survey.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Surveyed {
+pub struct SurveyResult {
     /// True if the trees name the root field in question.
     pub names_field: bool,
     pub is_slow: bool,
@@ -55,7 +55,7 @@ pub const MANY: usize = 16;
 
 impl<'f> Survey<'f> {
     /// Surveys one tree, or several in sequence, for a root field.
-    pub fn of(field: &'f str, visit: impl FnOnce(&mut Self)) -> Surveyed {
+    pub fn of(field: &'f str, visit: impl FnOnce(&mut Self)) -> SurveyResult {
         let mut survey = Self {
             field,
             found: false,
@@ -65,7 +65,7 @@ impl<'f> Survey<'f> {
         };
         visit(&mut survey);
         survey.settle();
-        Surveyed {
+        SurveyResult {
             names_field: survey.found,
             is_slow: survey.slow,
         }
@@ -282,9 +282,9 @@ mod tests {
         for (stages, expected) in rows {
             let doc = DocBuf::from(doc! {"p": stages.clone()});
             let scope = Scope::new();
-            let place = StageContext::new(&scope, "db", Some("a"));
+            let context = StageContext::new(&scope, "db", Some("a"));
             let stages_doc = doc.as_doc().get("p").as_array().unwrap();
-            let pipeline = Pipeline::parse(stages_doc, &place).unwrap();
+            let pipeline = Pipeline::parse(stages_doc, &context).unwrap();
             let surveyed = Survey::of("_ts", |survey| pipeline.survey(survey));
             assert_eq!(surveyed.is_slow, expected, "{stages}");
         }

@@ -12,7 +12,7 @@ pub struct Vars {
     /// The time at which documents are visible.
     now: Millis,
     /// The time of the command that opened the cursor.
-    began: Millis,
+    start: Millis,
     /// False for a standalone server, which has no cluster time.
     clustered: bool,
     /// Indexed by slot of the [`Scope`] in which the tree was parsed.
@@ -26,7 +26,7 @@ impl Vars {
     pub fn at(now: Millis) -> Self {
         Self {
             now,
-            began: now,
+            start: now,
             clustered: true,
             values: Vec::new(),
         }
@@ -61,15 +61,15 @@ impl Vars {
     }
 
     /// Returns `$$NOW`. For a cursor this is the time at which it was opened, no matter when it is read.
-    pub fn began(&self) -> Millis {
-        self.began
+    pub fn start(&self) -> Millis {
+        self.start
     }
 
-    /// Returns `$$CLUSTER_TIME`: the second of [`Vars::began`], with its milliseconds as the increment. So the value grows
+    /// Returns `$$CLUSTER_TIME`: the second of [`Vars::start`], with its milliseconds as the increment. So the value grows
     /// from one command to the next.
     pub fn cluster_time(&self) -> Option<(u32, u32)> {
-        let seconds = u32::try_from(self.began.seconds()).unwrap_or_default();
-        let millis = u32::try_from(self.began.0.rem_euclid(1000)).unwrap_or_default();
+        let seconds = u32::try_from(self.start.seconds()).unwrap_or_default();
+        let millis = u32::try_from(self.start.0.rem_euclid(1000)).unwrap_or_default();
         self.clustered.then_some((seconds, millis + 1))
     }
 
@@ -147,7 +147,7 @@ mod tests {
     use bson::doc;
 
     #[test]
-    fn let_entries_see_those_before_them() {
+    fn let_entries_see_earlier_entries() {
         let bind = |spec: bson::Document| {
             bind_let(
                 &Vars::at(Millis(5)),

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn closing_waits_for_work_and_lets_none_begin() {
+    fn closing_waits_for_running_work_and_starts_no_new_work() {
         let idle = ConnectionPhase::new();
         assert!(idle.wait());
         assert!(idle.close());

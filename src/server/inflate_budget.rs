@@ -51,12 +51,12 @@ impl InflateBudget {
 
     /// Waits for a permit for a message that claims to have this size. A size above the limit is cut to the limit here, and
     /// the decoder refuses the message.
-    pub(super) async fn place(&self, size: usize) -> Result<OwnedSemaphorePermit, Hangup> {
+    pub(super) async fn acquire(&self, size: usize) -> Result<OwnedSemaphorePermit, Hangup> {
         // At most 48 million bytes, so the number of kilobytes fits.
         let kilobytes = size.min(MAX_MESSAGE).div_ceil(KILOBYTE) as u32;
-        let place = Arc::clone(&self.free).acquire_many_owned(kilobytes);
-        match timeout(LONGEST_WAIT, place).await {
-            Ok(Ok(place)) => Ok(place),
+        let permit = Arc::clone(&self.free).acquire_many_owned(kilobytes);
+        match timeout(LONGEST_WAIT, permit).await {
+            Ok(Ok(permit)) => Ok(permit),
             _ => Err(Hangup::new(format!(
                 "no room to unpack {size} bytes within {LONGEST_WAIT:?}"
             ))),

@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::handler::{Handler, Peer};
 use crate::wire::Codec;
 
-use super::connection::{Connection, End, Opening};
+use super::connection::{Connection, ConnectionEnd, ConnectionSetup};
 use super::drain::ConnectionPhase;
 use super::inflate_budget::InflateBudget;
 use super::tls::{Accepted, Acceptor};
@@ -31,7 +31,7 @@ pub struct Server {
 
 /// The tasks that serve connections. The accept loop owns them, so they need no lock.
 #[derive(Default)]
-struct Connections {
+struct ConnectionTasks {
     tasks: JoinSet<()>,
     open: HashMap<Id, (Arc<ConnectionPhase>, AbortHandle)>,
     /// The number of connections so far. The next connection gets the next number.
@@ -109,8 +109,8 @@ impl Server {
         let codec = Codec {
             compressors: config.compressors,
         };
-        let (unpacking, unread) = (InflateBudget::default(), UnreadReplies::default());
-        let mut connections = Connections::default();
+        let (inflate_budget, unread_replies) = (InflateBudget::default(), UnreadReplies::default());
+        let mut connections = ConnectionTasks::default();
         let mut pause = FIRST_PAUSE;
         tokio::pin!(shutdown);
         loop {
@@ -123,13 +123,13 @@ impl Server {
                         connections.refuse(address, config.max_connections);
                         handler.rejected();
                     } else {
-                        connections.open((stream, address), tls.clone(), |peer, phase| Opening {
+                        connections.open((stream, address), tls.clone(), |peer, phase| ConnectionSetup {
                             handler: Arc::clone(&handler),
                             peer,
                             codec,
                             phase,
-                            unpacking: unpacking.clone(),
-                            unread: unread.clone(),
+                            inflate_budget: inflate_budget.clone(),
+                            unread_replies: unread_replies.clone(),
                         });
                     }
                 }
@@ -164,37 +164,41 @@ async fn accept(listener: &TcpListener, pause: &mut Duration) -> (TcpStream, Soc
 }
 
 /// Serves a connection that may be encrypted. A server that shuts down does not wait for an unfinished handshake.
-async fn enter<H: Handler>(tls: Arc<Acceptor>, mut opening: Opening<H>, stream: TcpStream) -> End {
-    if !opening.phase.wait() {
-        return End::Closed;
+async fn enter<H: Handler>(
+    tls: Arc<Acceptor>,
+    mut setup: ConnectionSetup<H>,
+    stream: TcpStream,
+) -> ConnectionEnd {
+    if !setup.phase.wait() {
+        return ConnectionEnd::Closed;
     }
     let accepted = match tls.accept(stream).await {
-        Ok(met) => met,
+        Ok(accepted) => accepted,
         Err(end) => return end,
     };
-    if !opening.phase.work() {
-        return End::Closed;
+    if !setup.phase.work() {
+        return ConnectionEnd::Closed;
     }
     match accepted {
         Accepted::Plain(stream, first) => {
-            let connection = Connection::new(opening, stream);
-            connection.begun_with(&first).run().await
+            let connection = Connection::new(setup, stream);
+            connection.with_input(&first).run().await
         }
         Accepted::Tls(version, stream) => {
-            opening.peer.tls = Some(version);
-            Connection::new(opening, *stream).run().await
+            setup.peer.tls = Some(version);
+            Connection::new(setup, *stream).run().await
         }
     }
 }
 
-// === impl Connections ===
+// === impl ConnectionTasks ===
 
-impl Connections {
+impl ConnectionTasks {
     fn open<H: Handler>(
         &mut self,
         (stream, address): (TcpStream, SocketAddr),
         tls: Option<Arc<Acceptor>>,
-        opening: impl FnOnce(Peer, Arc<ConnectionPhase>) -> Opening<H>,
+        setup: impl FnOnce(Peer, Arc<ConnectionPhase>) -> ConnectionSetup<H>,
     ) {
         self.refusing = false;
         self.opened += 1;
@@ -205,18 +209,18 @@ impl Connections {
             return;
         }
         let phase = Arc::new(ConnectionPhase::new());
-        let opening = opening(peer, Arc::clone(&phase));
+        let setup = setup(peer, Arc::clone(&phase));
         let task = self.tasks.spawn(async move {
             debug!(connection = peer.id, %address, "connection opened");
             let end = match tls {
-                None => Connection::new(opening, stream).run().await,
+                None => Connection::new(setup, stream).run().await,
                 // Boxed, so that the task of a plain connection does not grow.
-                Some(tls) => Box::pin(enter(tls, opening, stream)).await,
+                Some(tls) => Box::pin(enter(tls, setup, stream)).await,
             };
             match end {
-                End::Closed => debug!(connection = peer.id, "connection closed"),
-                End::Lost(problem) => debug!(connection = peer.id, %problem, "connection lost"),
-                End::Hangup(reason) => {
+                ConnectionEnd::Closed => debug!(connection = peer.id, "connection closed"),
+                ConnectionEnd::Lost(problem) => debug!(connection = peer.id, %problem, "connection lost"),
+                ConnectionEnd::Hangup(reason) => {
                     info!(connection = peer.id, %address, %reason, "connection ended by the server");
                 }
             }

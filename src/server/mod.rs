@@ -1,17 +1,15 @@
 //! Sockets: accepting, one task per connection, encryption, limits, shutdown.
 //!
 //! `listen` accepts a connection and spawns its task. The task (`connection`) reads into one buffer, runs every complete
-//! message in it, inline and in order, appends all replies to another buffer, and writes that buffer once. `stepping` runs
-//! work that takes longer, step by step, so that other tasks get their turn in between. `inflate_budget` and
+//! message in it, inline and in order, appends all replies to another buffer, and writes that buffer once. Work
+//! that takes longer runs step by step, so that other tasks get their turn in between. `inflate_budget` and
 //! `unread_replies` limit the memory that clients can make the server use. This module knows no command: the
 //! [`Handler`](crate::handler::Handler) answers the requests.
 
-mod buffers;
 mod connection;
 mod drain;
 mod inflate_budget;
 mod listen;
-mod stepping;
 mod stream;
 mod tls;
 mod unread_replies;

@@ -74,8 +74,8 @@ impl Stream for TlsStream<TcpStream> {
 
     /// Polls once without a waker. A caller that then waits for more polls again with its own waker.
     fn try_read(&mut self, buffer: &mut BytesMut) -> io::Result<usize> {
-        let mut nobody = Context::from_waker(Waker::noop());
-        match pin!(self.read_buf(buffer)).poll(&mut nobody) {
+        let mut context = Context::from_waker(Waker::noop());
+        match pin!(self.read_buf(buffer)).poll(&mut context) {
             Poll::Ready(read) => read,
             Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
         }

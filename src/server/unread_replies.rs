@@ -26,15 +26,15 @@ use crate::error::Hangup;
 use crate::handler::Handler;
 use crate::wire::Incoming;
 
-use super::connection::{Connection, End};
+use super::connection::{Connection, ConnectionEnd};
 use super::stream::Stream;
 
 /// The unread replies of all connections.
 #[derive(Debug, Clone)]
 pub(super) struct UnreadReplies {
     waiting: Arc<UnreadBytes>,
-    /// The limit: up to this many bytes clients may read slowly.
-    enough: usize,
+    /// Up to this many bytes clients may read slowly.
+    limit: usize,
 }
 
 /// The number of bytes in large replies, and the tasks that wait for changes of it.
@@ -58,7 +58,7 @@ pub(super) struct UnreadShare {
 pub(super) const SMALL: usize = 1024 * 1024;
 
 /// Sixteen of the largest replies.
-const ENOUGH: usize = 256 * 1024 * 1024;
+const DEFAULT_LIMIT: usize = 256 * 1024 * 1024;
 
 /// How long a client may pause, and how fast it must read, if the bytes are just above the limit. At twice the limit it has
 /// half the time and must read twice as fast.
@@ -76,15 +76,15 @@ const LONGEST_HOLD: Duration = Duration::from_secs(10);
 
 impl Default for UnreadReplies {
     fn default() -> Self {
-        Self::of(ENOUGH)
+        Self::with_limit(DEFAULT_LIMIT)
     }
 }
 
 impl UnreadReplies {
-    pub(super) fn of(enough: usize) -> Self {
+    pub(super) fn with_limit(limit: usize) -> Self {
         Self {
             waiting: Arc::default(),
-            enough,
+            limit,
         }
     }
 
@@ -101,34 +101,34 @@ impl UnreadReplies {
         self.waiting.bytes.load(Ordering::Relaxed)
     }
 
-    pub(super) fn is_too_much(&self) -> bool {
-        self.waiting() > self.enough
+    pub(super) fn is_above_limit(&self) -> bool {
+        self.waiting() > self.limit
     }
 
     /// Returns whether commands with large replies must wait until some bytes are gone. It reads one number that hardly
     /// ever changes.
     #[inline]
-    pub(super) fn is_far_too_much(&self) -> bool {
-        self.waiting() / 2 > self.enough
+    pub(super) fn is_far_above_limit(&self) -> bool {
+        self.waiting() / 2 > self.limit
     }
 
     /// Waits until there is room for more.
-    async fn room(&self) {
+    async fn wait_for_room(&self) {
         loop {
             let fewer = self.waiting.fewer.notified();
-            if !self.is_far_too_much() {
+            if !self.is_far_above_limit() {
                 return;
             }
             fewer.await;
         }
     }
 
-    /// Waits until a client that has read `taken` bytes since `since` has used up its time. The time shrinks if others add
+    /// Waits until a client that has read `read` bytes since `since` has used up its time. The time shrinks if others add
     /// replies.
-    async fn too_late(&self, since: Instant, taken: usize) {
+    async fn time_used_up(&self, since: Instant, read: usize) {
         loop {
             let more = self.waiting.more.notified();
-            match self.allowed(taken).map(|allowed| since + allowed) {
+            match self.allowed(read).map(|allowed| since + allowed) {
                 Some(end) if monotonic() >= end => return,
                 Some(end) => drop(timeout_at(end.into(), more).await),
                 None => more.await,
@@ -137,13 +137,13 @@ impl UnreadReplies {
     }
 
     /// Returns how long a client may take to read this many bytes, or `None` if there is no limit because there is room.
-    fn allowed(&self, taken: usize) -> Option<Duration> {
+    fn allowed(&self, read: usize) -> Option<Duration> {
         let waiting = self.waiting();
-        if waiting <= self.enough {
+        if waiting <= self.limit {
             return None;
         }
-        let earned = Duration::from_secs_f64(taken as f64 / f64::from(BYTES_PER_SECOND));
-        let share = self.enough as f64 / waiting as f64;
+        let earned = Duration::from_secs_f64(read as f64 / f64::from(BYTES_PER_SECOND));
+        let share = self.limit as f64 / waiting as f64;
         Some((PATIENCE + earned).mul_f64(share).max(SHORTEST))
     }
 }
@@ -168,30 +168,30 @@ impl<H: Handler, S: Stream> Connection<H, S> {
         if !self.handler.may_answer_at_length(request) {
             return;
         }
-        let _ = timeout(LONGEST_HOLD, self.unread.room()).await;
+        let _ = timeout(LONGEST_HOLD, self.unread_replies.wait_for_room()).await;
     }
 
     /// Writes a large output buffer, for as long as the limits allow. The buffer stays counted until it is freed.
-    pub(super) async fn write_counted(&mut self) -> Result<(), End> {
-        self.part = None;
-        self.part = Some(self.unread.add(self.output.capacity()));
+    pub(super) async fn write_counted(&mut self) -> Result<(), ConnectionEnd> {
+        self.unread_share = None;
+        self.unread_share = Some(self.unread_replies.add(self.output.capacity()));
         let mut written = 0;
         // The time since when the client has not taken everything at once, and the bytes it had read by then.
         let (mut since, mut before) = (monotonic(), None);
         while let Some(rest) = self.output.get(written..).filter(|rest| !rest.is_empty()) {
-            let taken = written - before.unwrap_or(written);
+            let read = written - before.unwrap_or(written);
             tokio::select! {
                 biased;
                 wrote = self.stream.write(rest) => match wrote? {
                     0 => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
                     some => written += some,
                 },
-                () = self.unread.too_late(since, taken) => {
+                () = self.unread_replies.time_used_up(since, read) => {
                     let left = self.output.len() - written;
                     // Nothing more can be sent to this client, not even its earlier replies.
                     self.output = Vec::new();
-                    self.part = None;
-                    return Err(End::Hangup(Hangup::new(format!(
+                    self.unread_share = None;
+                    return Err(ConnectionEnd::Hangup(Hangup::new(format!(
                         "{left} bytes of replies wait to be read, and too many others wait elsewhere"
                     ))));
                 }
@@ -202,7 +202,7 @@ impl<H: Handler, S: Stream> Connection<H, S> {
         }
         self.stream.flush().await?;
         self.output.clear();
-        if self.unread.is_too_much() {
+        if self.unread_replies.is_above_limit() {
             self.shrink();
         }
         Ok(())
@@ -214,23 +214,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_more_waits_the_less_time_there_is() {
+    fn clients_get_less_time_when_more_bytes_wait() {
         const MB: usize = 1 << 20;
-        let unread = UnreadReplies::of(100 * MB);
-        let first = unread.add(100 * MB);
-        assert_eq!(unread.allowed(0), None);
-        let second = unread.add(100 * MB);
-        assert_eq!(unread.allowed(0), Some(PATIENCE / 2));
+        let unread_replies = UnreadReplies::with_limit(100 * MB);
+        let first = unread_replies.add(100 * MB);
+        assert_eq!(unread_replies.allowed(0), None);
+        let second = unread_replies.add(100 * MB);
+        assert_eq!(unread_replies.allowed(0), Some(PATIENCE / 2));
         assert_eq!(
-            unread.allowed(8 * MB),
+            unread_replies.allowed(8 * MB),
             Some(Duration::from_millis(1500)),
-            "who reads has more"
+            "a client that reads has more time"
         );
-        let much = unread.add(10_000 * MB);
-        assert_eq!(unread.allowed(0), Some(SHORTEST));
+        let third = unread_replies.add(10_000 * MB);
+        assert_eq!(unread_replies.allowed(0), Some(SHORTEST));
         drop((first, second));
-        assert!(unread.is_too_much());
-        drop(much);
-        assert_eq!((unread.waiting(), unread.allowed(0)), (0, None));
+        assert!(unread_replies.is_above_limit());
+        drop(third);
+        assert_eq!(
+            (unread_replies.waiting(), unread_replies.allowed(0)),
+            (0, None)
+        );
     }
 }

@@ -49,7 +49,7 @@ pub trait Source: Send {
 
     /// Prepares for the time until the next command: frees what can be rebuilt, and returns the number of bytes that
     /// remain.
-    fn at_rest(&mut self) -> usize;
+    fn suspend(&mut self) -> usize;
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,7 +98,7 @@ pub struct OpenCursor {
 
 /// The open cursors of a server.
 pub struct Cursors {
-    open: DashMap<CursorId, Slot, ahash::RandomState>,
+    open: DashMap<CursorId, CursorSlot, ahash::RandomState>,
     count: AtomicUsize,
     ids: ahash::RandomState,
     next: AtomicUsize,
@@ -108,7 +108,7 @@ pub struct Cursors {
     waiting: Arc<CursorBudget>,
 }
 
-struct Slot {
+struct CursorSlot {
     info: Arc<CursorInfo>,
     used: AtomicU32,
     /// `None` while a command has checked the cursor out. The lock is held only to move the source out or in.
@@ -161,7 +161,7 @@ impl Cursors {
             command: Bytes::copy_from_slice(&info.command),
             ..info
         };
-        let mut slot = Slot {
+        let mut slot = CursorSlot {
             info: Arc::new(info),
             used: AtomicU32::new(self.idle.minute()),
             source: Mutex::new(Some(IdleCursor { source, part })),
@@ -346,7 +346,7 @@ impl CursorInfo {
 
     /// Returns the bytes that the cursor takes while it waits.
     fn weight(&self, source: &mut dyn Source) -> usize {
-        source.at_rest() + COPIES * self.command.len()
+        source.suspend() + COPIES * self.command.len()
     }
 
     /// Returns the time that its getMores may take together.
@@ -374,9 +374,9 @@ mod tests {
     use super::*;
     use crate::value::{DocBuf, Millis};
 
-    struct Numbers(i32);
+    struct NumberSource(i32);
 
-    impl Source for Numbers {
+    impl Source for NumberSource {
         fn fill(
             &mut self,
             _: ReadPoint,
@@ -395,7 +395,7 @@ mod tests {
             Ok(Fill::End)
         }
 
-        fn at_rest(&mut self) -> usize {
+        fn suspend(&mut self) -> usize {
             0
         }
     }
@@ -408,7 +408,7 @@ mod tests {
             Ok(Fill::Full)
         }
 
-        fn at_rest(&mut self) -> usize {
+        fn suspend(&mut self) -> usize {
             self.0
         }
     }
@@ -420,7 +420,7 @@ mod tests {
     #[test]
     fn a_cursor_is_used_by_one_command_at_a_time() {
         let cursors = Cursors::new(Idle::default());
-        let id = cursors.keep(Box::new(Numbers(3)), info()).unwrap();
+        let id = cursors.keep(Box::new(NumberSource(3)), info()).unwrap();
         assert!(id > 0);
         let mut open = cursors.check_out(id).unwrap();
         let second = cursors.check_out(id).err().unwrap();
@@ -452,9 +452,9 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_killed_in_use_does_not_come_back() {
+    fn a_cursor_killed_while_in_use_is_not_returned() {
         let cursors = Cursors::new(Idle::default());
-        let id = cursors.keep(Box::new(Numbers(3)), info()).unwrap();
+        let id = cursors.keep(Box::new(NumberSource(3)), info()).unwrap();
         let open = cursors.check_out(id).unwrap();
         assert!(cursors.kill(id));
         assert!(open.is_killed());
@@ -464,15 +464,15 @@ mod tests {
     }
 
     #[test]
-    fn idle_cursors_time_out_unless_told_not_to() {
+    fn idle_cursors_time_out_unless_no_timeout_is_set() {
         let idle = Idle::default();
         let cursors = Cursors::new(idle.clone());
-        cursors.keep(Box::new(Numbers(3)), info()).unwrap();
+        cursors.keep(Box::new(NumberSource(3)), info()).unwrap();
         let stays = CursorInfo {
             no_timeout: true,
             ..info()
         };
-        let stays = cursors.keep(Box::new(Numbers(3)), stays).unwrap();
+        let stays = cursors.keep(Box::new(NumberSource(3)), stays).unwrap();
         for _ in 0..10 {
             idle.tick();
         }
@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_cursors_hold_is_bounded_and_counted_while_they_hold_it() {
+    fn the_memory_of_all_cursors_is_limited_and_counted() {
         let idle = Idle::default();
         let cursors = Cursors::holding(100_000, idle.clone());
         let keep = |bytes| cursors.keep(Box::new(Heavy(bytes)), info());
@@ -539,6 +539,6 @@ mod tests {
         // A large command counts as well.
         let mut large = info();
         large.command = vec![0; 30_000].into();
-        refused(cursors.keep(Box::new(Numbers(1)), large));
+        refused(cursors.keep(Box::new(NumberSource(1)), large));
     }
 }

@@ -131,7 +131,7 @@ mod tests {
     use crate::value::{DocBuf, Value};
 
     #[test]
-    fn an_lsid_is_read_or_refused_in_mongods_words() {
+    fn wrong_lsids_have_the_errors_of_mongod() {
         let uuid = Value::binary(4, &[7; 16]);
         let cases: &[(DocBuf, Option<i32>)] = &[
             (

@@ -14,7 +14,7 @@ use crate::value::{DocBuf, Value};
 /// A session that a command has checked out, and the statements of its transaction number. Dropping it returns the session.
 pub struct Retry {
     session: Arc<Session>,
-    pub(super) done: Done,
+    pub(super) done: CompletedStatements,
     number: i64,
 }
 
@@ -36,10 +36,10 @@ pub enum Outcome {
 
 /// The statements that have run, by number. Neighbours with the same outcome share one entry, so that a large insert takes
 /// a single one. The entries are sorted, so that a search among a hundred thousand upserts is fast.
-pub(super) type Done = SmallVec<[Run; 1]>;
+pub(super) type CompletedStatements = SmallVec<[OutcomeRun; 1]>;
 
 #[derive(Debug, Clone)]
-pub(super) struct Run {
+pub(super) struct OutcomeRun {
     first: i32,
     count: i32,
     outcome: Outcome,
@@ -48,7 +48,7 @@ pub(super) struct Run {
 // === impl Retry ===
 
 impl Retry {
-    pub(super) fn new(session: Arc<Session>, number: i64, done: Done) -> Self {
+    pub(super) fn new(session: Arc<Session>, number: i64, done: CompletedStatements) -> Self {
         Self {
             session,
             done,
@@ -62,31 +62,35 @@ impl Retry {
         if self.done.is_empty() {
             return None;
         }
-        let run = self.done.get(self.behind(statement).checked_sub(1)?)?;
+        let run = self.done.get(self.index_after(statement).checked_sub(1)?)?;
         run.has(statement).then_some(&run.outcome)
     }
 
     /// Returns the index after the last entry that begins at or before the statement.
-    fn behind(&self, statement: i32) -> usize {
+    fn index_after(&self, statement: i32) -> usize {
         self.done.partition_point(|run| run.first <= statement)
     }
 
     /// Records that the statement has run. Call it together with the write, so that nothing can come between the two.
     #[inline]
     pub fn record(&mut self, statement: i32, outcome: Outcome) {
-        let at = self.behind(statement);
-        if let Some(before) = at.checked_sub(1).and_then(|at| self.done.get_mut(at))
-            && before.first.checked_add(before.count) == Some(statement)
-            && before.outcome == outcome
-        {
-            before.count += 1;
-            return;
-        }
-        let run = Run {
+        let run = OutcomeRun {
             first: statement,
             count: 1,
             outcome,
         };
+        if self.done.is_empty() {
+            self.done.push(run);
+            return;
+        }
+        let at = self.index_after(statement);
+        if let Some(before) = at.checked_sub(1).and_then(|at| self.done.get_mut(at))
+            && before.first.checked_add(before.count) == Some(statement)
+            && before.outcome == run.outcome
+        {
+            before.count += 1;
+            return;
+        }
         self.done.insert(at, run);
     }
 }
@@ -107,18 +111,18 @@ impl Outcome {
 }
 
 /// Returns the bytes that the outcomes take besides their session.
-pub(super) fn weight(done: &Done) -> usize {
+pub(super) fn weight(done: &CompletedStatements) -> usize {
     let entries = if done.spilled() {
-        done.capacity() * size_of::<Run>()
+        done.capacity() * size_of::<OutcomeRun>()
     } else {
         0
     };
     entries + done.iter().map(|run| run.outcome.weight()).sum::<usize>()
 }
 
-// === impl Run ===
+// === impl OutcomeRun ===
 
-impl Run {
+impl OutcomeRun {
     fn has(&self, statement: i32) -> bool {
         // The numbers come from the client: the difference of two may overflow.
         statement
@@ -130,7 +134,7 @@ impl Run {
 impl Drop for Retry {
     fn drop(&mut self) {
         self.session
-            .give_back(self.number, std::mem::take(&mut self.done));
+            .return_session(self.number, std::mem::take(&mut self.done));
     }
 }
 
@@ -140,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statements_are_found_whatever_their_numbers_and_their_order() {
+    fn statements_are_found_in_any_order_of_numbers() {
         let sessions = Sessions::new(Idle::default());
         let id = SessionId::new([1; 16]);
         let session = sessions.get(&id, &mut None).unwrap();

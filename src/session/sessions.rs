@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 
 use super::outcome_budget::{self, OutcomeBudget, OutcomeShare};
-use super::retry::{Done, weight};
+use super::retry::{CompletedStatements, weight};
 use super::{Idle, Retry, SessionId};
 use crate::error::{Code, Error, Result};
 
@@ -38,14 +38,14 @@ pub struct Session {
     used: AtomicU32,
     /// Ended or expired: a holder must look the session up again.
     over: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<RetryState>,
 }
 
 /// The latest retryable write. A command that checks the session out takes the outcomes out of it.
-struct State {
+struct RetryState {
     checked_out: bool,
     number: i64,
-    done: Done,
+    done: CompletedStatements,
     /// The outcomes' share of the memory budget, if they are large.
     part: Option<OutcomeShare>,
     /// The session has written since it got its position in the queue.
@@ -116,10 +116,10 @@ impl Sessions {
                 outcomes: Arc::clone(&self.outcomes),
                 used: AtomicU32::new(self.idle.minute()),
                 over: AtomicBool::new(false),
-                state: Mutex::new(State {
+                state: Mutex::new(RetryState {
                     checked_out: false,
                     number: -1,
-                    done: Done::new(),
+                    done: CompletedStatements::new(),
                     part: None,
                     wrote: false,
                     forgotten: false,
@@ -207,7 +207,7 @@ impl Session {
         }
         if number > state.number {
             state.number = number;
-            state.done = Done::new();
+            state.done = CompletedStatements::new();
             state.forgotten = false;
         }
         if state.forgotten {
@@ -225,7 +225,7 @@ impl Session {
         Ok(Ok(Retry::new(Arc::clone(self), number, done)))
     }
 
-    pub(super) fn give_back(self: &Arc<Self>, number: i64, done: Done) {
+    pub(super) fn return_session(self: &Arc<Self>, number: i64, done: CompletedStatements) {
         let counted = outcome_budget::counted(weight(&done));
         let mut state = self.state.lock();
         debug_assert!(state.checked_out && state.number == number);
@@ -261,7 +261,7 @@ impl Session {
             return;
         }
         state.part = None;
-        state.done = Done::new();
+        state.done = CompletedStatements::new();
         state.forgotten = true;
     }
 
@@ -269,7 +269,7 @@ impl Session {
     fn close(&self) {
         self.over.store(true, Ordering::Release);
         let mut state = self.state.lock();
-        state.done = Done::new();
+        state.done = CompletedStatements::new();
         state.part = None;
     }
 }
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeat_finds_the_outcome_and_an_older_number_is_refused() {
+    fn a_retry_finds_the_outcome_and_an_older_number_is_refused() {
         let sessions = Sessions::new(Idle::default());
         let session = session(&sessions, 1);
         let mut first = session.check_out(5).unwrap().unwrap();
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn outcomes_are_counted_for_as_long_as_they_are_kept() {
+    fn outcomes_are_counted_while_they_are_kept() {
         let sessions = Sessions::remembering(160 << 10, Idle::default());
         let bytes = || sessions.outcomes.bytes();
         let first = session(&sessions, 1);

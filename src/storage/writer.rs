@@ -87,8 +87,7 @@ pub struct Written {
 
 type AllKeys = SmallVec<[IndexKeys; 2]>;
 
-/// The keys of a document in each index before and after a write; empty if no key changes.
-#[derive(Default)]
+/// The keys of a document in each index before and after a write.
 struct Rekeyed {
     before: AllKeys,
     after: AllKeys,
@@ -300,19 +299,23 @@ impl<'a> Writer<'a> {
         own: OwnTtl,
     ) -> Result<bool, Refused> {
         let doc = Doc::new(bytes);
-        let mut keys = Rekeyed::default();
+        let mut keys = None;
         if !self.indexes().is_empty() {
             let Some(rekeyed) = self.rekey(id, Some(doc), ts)? else {
                 return Ok(false);
             };
-            keys = rekeyed;
+            keys = Some(rekeyed);
         }
+        let (before, after): (&[_], &[_]) = match &keys {
+            Some(keys) => (&keys.before, &keys.after),
+            None => (&[], &[]),
+        };
         let stamp = self.stamp(doc, ts, own);
         self.state.contents_mut().commit(Change::Replace {
             id,
             bytes,
-            before: &keys.before,
-            after: &keys.after,
+            before,
+            after,
             stamp,
         });
         Ok(true)
@@ -446,6 +449,7 @@ impl<'a> Writer<'a> {
         self.contents().indexes()
     }
 
+    #[inline]
     pub(super) fn stamp(&self, doc: Doc<'_>, ts: Millis, own: OwnTtl) -> Stamp {
         Stamp {
             ts,

@@ -5,11 +5,13 @@
 //! set. This module knows neither storage nor commands; everything that shows documents applies the same rule.
 
 mod date_rule;
+mod indexing_policy;
 mod rule;
 mod settings;
 
 pub use crate::value::TS_FIELD;
 pub use date_rule::date_end;
+pub use indexing_policy::parse_indexing_policy;
 pub use rule::{DefaultTtl, End, OwnTtl};
 pub use settings::{
     Expiry, IndexingMode, TS_INDEX, TsIndex, check_mode, is_ts_key, names_ts, parse_default,

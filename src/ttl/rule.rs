@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_is_the_first_moment_without_the_document() {
+    fn the_end_is_the_first_instant_without_the_document() {
         let end = End::after(Millis(1_000), 5);
         assert!(!end.has_come(Millis(5_999)));
         assert!(end.has_come(Millis(6_000)));
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn which_ttl_fields_mean_something() {
+    fn valid_ttl_fields() {
         let rows: Vec<(Bson, i32)> = vec![
             (20.into(), 20),
             (Bson::Int64(20), 20),
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn which_numbers_are_a_default() {
+    fn valid_default_ttls() {
         let rows = [
             (-1, Some(DefaultTtl::Never)),
             (1, Some(DefaultTtl::Seconds(1))),

@@ -90,6 +90,28 @@ impl Expiry<'_> {
             .ok_or_else(|| Error::new(self.code(), out_of_range("expireAfterSeconds", value)))
     }
 
+    /// Parses `expireAfterSeconds` of a new index whose key names `_ts`. Only a plain one can be the default: `restricted`
+    /// says that it is unique, sparse, hidden or partial.
+    pub fn parse_ts_index(
+        self,
+        value: ValueRef<'_>,
+        key: Doc<'_>,
+        restricted: bool,
+    ) -> Result<DefaultTtl> {
+        if !is_ts_key(key) {
+            return Err(self.refused(
+                "TTL indexes are single-field indexes, compound indexes do not support TTL",
+            ));
+        }
+        let plain = key.iter().all(|elem| elem.value.ty().is_number());
+        if !plain || restricted {
+            return Err(self.refused(
+                "The TTL index on _ts sets the collection's default: it cannot be hashed, text, unique, sparse, hidden or partial",
+            ));
+        }
+        self.parse_default(value)
+    }
+
     /// Parses `expireAfterSeconds` of an index on dates: 0 … 2147483647. Fractions are cut off.
     pub fn parse(self, value: ValueRef<'_>, key: Doc<'_>) -> Result<i32> {
         let of_id = key.count() == 1 && !key.get("_id").is_missing();
@@ -194,7 +216,7 @@ mod tests {
     use bson::{Bson, doc};
 
     #[test]
-    fn each_command_refuses_an_expiry_in_its_own_words() {
+    fn each_command_has_its_own_message_for_a_wrong_expiry() {
         let (one, id, two) = (
             doc! {"at": 1},
             doc! {"_id": "hashed"},

@@ -32,3 +32,9 @@ impl Lost {
         ))
     }
 }
+
+impl From<Error> for Lost {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}

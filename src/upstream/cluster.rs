@@ -77,11 +77,11 @@ impl Cluster {
             Ok(Ok(_)) => return cluster.check_rights(upstream).await.map(|()| cluster),
             Ok(Err(problem)) if is_refused(&problem) => {
                 return Err(format!(
-                    "--upstream {}: the login is refused: {problem}",
-                    upstream.uri
+                    "--upstream {}: the login is refused: {}",
+                    upstream.uri, problem.kind
                 ));
             }
-            Ok(Err(problem)) => problem.to_string(),
+            Ok(Err(problem)) => problem.kind.to_string(),
             Err(_) => "no node takes commands".to_owned(),
         };
         if upstream.required {
@@ -109,7 +109,7 @@ impl Cluster {
     async fn new(upstream: &Upstream) -> Result<Self, String> {
         let mut options = ClientOptions::parse(upstream.uri.with_secrets())
             .await
-            .map_err(|problem| format!("--upstream {}: {problem}", upstream.uri))?;
+            .map_err(|problem| format!("--upstream {}: {}", upstream.uri, problem.kind))?;
         let dialer = Dialer::new(&options, upstream.login)
             .map_err(|problem| format!("--upstream {}: {problem}", upstream.uri))?;
         let (sender, state) = watch::channel(ClusterState::default());
@@ -124,7 +124,7 @@ impl Cluster {
             .unwrap_or(SELECTION_TIMEOUT);
         let has_user = options.credential.is_some();
         let client = Client::with_options(options)
-            .map_err(|problem| format!("--upstream {}: {problem}", upstream.uri))?;
+            .map_err(|problem| format!("--upstream {}: {}", upstream.uri, problem.kind))?;
         Ok(Self {
             client,
             dialer,

@@ -4,6 +4,7 @@
 //! forwards the bytes that clients send, except for the few fields that the rules change.
 
 mod ask;
+mod book;
 mod cluster;
 mod dial;
 mod link;
@@ -12,9 +13,11 @@ mod relay;
 mod retry;
 pub mod rewrite;
 mod rules;
+mod schema;
+pub mod settings;
 mod status;
 
 pub use ask::{Ask, Lost};
 pub use cluster::Cluster;
 pub use proxy::Proxy;
-pub use rules::{DateRule, HIDDEN_FIELD, Rules};
+pub use rules::{DateRule, Former, HIDDEN_FIELD, Rules};

@@ -3,15 +3,20 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::ask::{Ask, Lost};
+use super::book::CommandRules;
 use super::cluster::Cluster;
 use super::relay::{LinkSlot, Relay, RelayCounters};
+use super::rewrite::{self, Cursors, Moment, check_database};
+use super::schema;
+use super::settings::{Options as SettingsOptions, Settings};
 use super::status;
 use crate::clock::Clock;
 use crate::command::{self, Announced, Commands, Context, Route, find};
 use crate::config::{Config, UpstreamLogin};
-use crate::error::{Code, Error, Hangup};
+use crate::error::{Error, Hangup};
 use crate::handler::{Answer, Handler, Outcome, Peer, Traffic};
 use crate::value::{Doc, DocBuf};
 use crate::wire::{CompressedMessage, Request};
@@ -22,7 +27,11 @@ pub struct Proxy {
     local: Commands,
     cluster: Arc<Cluster>,
     counters: Arc<RelayCounters>,
+    settings: Settings,
+    /// The open cursors whose rows are changed on their way.
+    cursors: Arc<Cursors>,
     login: UpstreamLogin,
+    expose_ts: bool,
 }
 
 /// The handler's side of a connection.
@@ -35,19 +44,21 @@ pub struct ProxyConnection {
 
 type Answering = Pin<Box<dyn Future<Output = Result<Answer, Hangup>> + Send>>;
 
-/// Databases that are not the clients' business: of each node alone, and of Sundown itself.
-const HIDDEN_DATABASES: [&str; 2] = ["local", "sundown"];
-
 // === impl Proxy ===
 
 impl Proxy {
     pub fn new(cluster: Arc<Cluster>, config: &Config, clock: Clock) -> Self {
         let login = config.upstream.as_ref().map(|upstream| upstream.login);
+        let options = SettingsOptions::default();
+        let settings = Settings::start(cluster.client().clone(), clock.clone(), &options);
         let context = Context::in_front_of(Arc::clone(&cluster) as _, config.clone(), clock);
         Self {
             local: Commands::new(context),
             cluster,
             counters: Arc::default(),
+            settings,
+            cursors: Arc::default(),
+            expose_ts: config.expose_ts,
             login: login.unwrap_or_default(),
         }
     }
@@ -80,6 +91,106 @@ impl Proxy {
                 document,
                 streaming,
             })
+        })
+    }
+
+    /// Runs a command that reads or writes documents, under the rules of its collections.
+    fn documents(&self, connection: &ProxyConnection, request: Request) -> Answering {
+        if self.passes(&request) {
+            return self.forward(connection, request);
+        }
+        let mut relay = self.relay(connection);
+        let settings = self.settings.clone();
+        let cursors = Arc::clone(&self.cursors);
+        let expose_ts = self.expose_ts;
+        let exhausts = request.exhaust_allowed;
+        Box::pin(async move {
+            let book = match CommandRules::load(&settings, &request).await {
+                Ok(book) => book,
+                Err(error) => return Lost::Error(error).answer(),
+            };
+            if !book.is_none() {
+                relay.counters.rewritten.fetch_add(1, Ordering::Relaxed);
+            }
+            let moment = Moment {
+                now: settings.now(),
+                expose_ts,
+            };
+            let replaced = match schema::Replaced::begin(&settings, &request, &book).await {
+                Ok(replaced) => replaced,
+                Err(error) => return Lost::Error(error).answer(),
+            };
+            let reply = rewrite::run(&mut relay, request, &book, moment, &cursors).await;
+            match replaced.end(reply).await {
+                Ok(document) => Ok(Answer {
+                    streaming: exhausts && has_more(Doc::new(&document)),
+                    document,
+                }),
+                Err(lost) => lost.answer(),
+            }
+        })
+    }
+
+    /// Runs a command that creates, changes, lists or drops collections, indexes or databases.
+    fn schema(&self, connection: &ProxyConnection, request: Request) -> Answering {
+        let mut relay = self.relay(connection);
+        let settings = self.settings.clone();
+        Box::pin(async move {
+            match schema::run(&settings, &mut relay, request).await {
+                Ok(document) => Ok(Answer::of(document)),
+                Err(lost) => lost.answer(),
+            }
+        })
+    }
+
+    /// Returns whether the command is already known to touch no collection with rules. A quick look: most commands name one
+    /// collection.
+    fn passes(&self, request: &Request) -> bool {
+        let body = request.body();
+        let Some(first) = body.first() else {
+            return true;
+        };
+        match first.name_bytes() {
+            b"getMore" => {
+                let id = first.value.as_i64();
+                id.is_some_and(|id| self.cursors.get(id).is_none())
+            }
+            b"killCursors" => self.cursors.is_empty(),
+            b"aggregate" | b"bulkWrite" | b"explain" => false,
+            _ => {
+                let database = body.get("$db").as_str();
+                let (Some(database), Some(collection)) = (database, first.value.as_str()) else {
+                    return false;
+                };
+                let rules = self.settings.cached(database, collection);
+                rules.is_some_and(|rules| rules.is_none())
+            }
+        }
+    }
+
+    /// Passes a command on of which nothing is known, if no collection of its database has a TTL.
+    fn without_ttl(&self, connection: &ProxyConnection, request: Request) -> Answering {
+        let settings = self.settings.clone();
+        let mut relay = self.relay(connection);
+        Box::pin(async move {
+            let database = request.body().get("$db").as_str().unwrap_or_default();
+            let refused = match settings.has_settings(database).await {
+                Ok(false) => None,
+                Ok(true) => {
+                    let name = request.body().first().map_or("", |first| first.name());
+                    Some(Error::not_implemented(format!(
+                        "{name} with --upstream, in a database that has a collection with a TTL,"
+                    )))
+                }
+                Err(error) => Some(error),
+            };
+            if let Some(error) = refused {
+                return Lost::Error(error).answer();
+            }
+            match relay.ask(request).await {
+                Ok(document) => Ok(Answer::of(document)),
+                Err(lost) => lost.answer(),
+            }
         })
     }
 
@@ -151,17 +262,6 @@ fn has_more(reply: Doc<'_>) -> bool {
     cursor.is_some_and(|cursor| cursor.get("id").as_i64().is_some_and(|id| id != 0))
 }
 
-fn refuse_database(request: &Request) -> Result<(), Error> {
-    let database = request.body().get("$db").as_str().unwrap_or_default();
-    if HIDDEN_DATABASES.contains(&database) {
-        return Err(Error::new(
-            Code::Unauthorized,
-            format!("the database '{database}' is not available with --upstream"),
-        ));
-    }
-    Ok(())
-}
-
 impl Handler for Proxy {
     type Connection = ProxyConnection;
 
@@ -223,7 +323,7 @@ impl Handler for Proxy {
                 "{} with --upstream",
                 command.map_or("this command", |command| command.name)
             ))),
-            _ => refuse_database(&request)
+            _ => check_database(request.body().get("$db").as_str().unwrap_or_default())
                 .and_then(|()| self.local.admit(&connection.local, &request)),
         };
         if let Err(error) = checked {
@@ -232,6 +332,9 @@ impl Handler for Proxy {
         }
         Ok(Outcome::Awaited(match route {
             Route::Status => self.status(connection, request),
+            Route::Documents => self.documents(connection, request),
+            Route::Schema => self.schema(connection, request),
+            Route::WithoutTtl => self.without_ttl(connection, request),
             _ => self.forward(connection, request),
         }))
     }

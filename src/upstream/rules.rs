@@ -18,6 +18,18 @@ pub struct Rules {
     pub since: Millis,
     /// MongoDB's own TTL indexes on dates.
     pub dates: Vec<DateRule>,
+    /// Rules that were in force until a moment ago, while the documents that ended under them are being deleted.
+    pub former: Option<Box<Former>>,
+}
+
+/// Rules that no longer hold, but whose ended documents still exist. They must not come back, so a document that had ended
+/// under these rules stays ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Former {
+    /// Has no former rules of its own.
+    pub rules: Rules,
+    /// The last moment at which these rules ended a document. See [`Rules::former_at`].
+    pub until: Millis,
 }
 
 /// A TTL index on dates.
@@ -39,15 +51,23 @@ impl Rules {
         default: DefaultTtl::Off,
         since: Millis(0),
         dates: Vec::new(),
+        former: None,
     };
 
     /// Returns whether commands on the collection pass as they are.
     pub fn is_none(&self) -> bool {
-        !self.stamped && self.dates.is_empty()
+        !self.stamped && self.dates.is_empty() && self.former.is_none()
     }
 
     /// Returns whether a document may end.
     pub fn can_end(&self) -> bool {
-        self.default != DefaultTtl::Off || !self.dates.is_empty()
+        self.default != DefaultTtl::Off || !self.dates.is_empty() || self.former.is_some()
+    }
+
+    /// Returns the former rules and the moment at which to apply them: a document has ended if it has ended under these
+    /// rules at `now`, or under the former rules at that moment.
+    pub fn former_at(&self, now: Millis) -> Option<(&Self, Millis)> {
+        let former = self.former.as_deref()?;
+        Some((&former.rules, now.min(former.until)))
     }
 }

@@ -28,7 +28,7 @@ pub enum Rounding {
 
 /// Why a text is not a valid decimal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unread {
+pub enum DecimalError {
     NoNumber,
     TooLarge,
     TooSmall,
@@ -134,7 +134,7 @@ impl Decimal {
     }
 
     /// Parses a text as mongod does: excess digits are cut off.
-    pub fn parse(text: &str) -> Result<Self, Unread> {
+    pub fn parse(text: &str) -> Result<Self, DecimalError> {
         let (negative, rest) = match text.as_bytes().first() {
             Some(b'-') => (true, &text[1..]),
             Some(b'+') => (false, &text[1..]),
@@ -148,13 +148,13 @@ impl Decimal {
             return Ok(signed(Self::INFINITY));
         }
         if !is_number(rest.as_bytes()) {
-            return Err(Unread::NoNumber);
+            return Err(DecimalError::NoNumber);
         }
         let mut flags = EXE_CLEAR;
         let value = bid::bid128_from_string(text, RND_TOWARD_ZERO, &mut flags);
         match flags {
-            flags if flags & EXE_OVERFLOW != 0 => Err(Unread::TooLarge),
-            flags if flags & EXE_UNDERFLOW != 0 => Err(Unread::TooSmall),
+            flags if flags & EXE_OVERFLOW != 0 => Err(DecimalError::TooLarge),
+            flags if flags & EXE_UNDERFLOW != 0 => Err(DecimalError::TooSmall),
             _ => Ok(Self::from_bid(value)),
         }
     }
@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn doubles_come_in_with_fifteen_digits() {
+    fn doubles_are_converted_with_fifteen_digits() {
         for (double, printed) in [
             (1.0, "1.00000000000000"),
             (0.1, "0.100000000000000"),

@@ -11,7 +11,7 @@ const CUT: usize = 70;
 
 /// A double printed as `%.16g`, with `.0` appended if it would look like a whole number.
 #[derive(Clone, Copy, Debug)]
-pub struct Nice(pub f64);
+pub struct PrintedDouble(pub f64);
 
 /// A text printed between double quotes, without escapes.
 struct Quoted<'a>(&'a [u8]);
@@ -22,7 +22,7 @@ impl Display for ValueRef<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self.ty() {
             Type::Missing => f.write_str("EOO"),
-            Type::Double => Nice(self.as_f64().unwrap_or_default()).fmt(f),
+            Type::Double => PrintedDouble(self.as_f64().unwrap_or_default()).fmt(f),
             Type::String | Type::Symbol => Quoted(self.text_bytes().unwrap_or_default()).fmt(f),
             Type::Document => Doc::new(self.data()).fmt(f),
             Type::Array => list(f, Doc::new(self.data()), ["[", "]"], |f, _, value| {
@@ -109,7 +109,7 @@ impl Display for super::DocBuf {
     }
 }
 
-impl Display for Nice {
+impl Display for PrintedDouble {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let text = general(self.0);
         f.write_str(&text)?;

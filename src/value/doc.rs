@@ -5,7 +5,7 @@
 //! element  = tag · name · 0x00 · value
 //! ```
 
-use super::{Type, ValueRef, types};
+use super::{ValueRef, types};
 
 /// The bytes of a document, or of an array, which is a document with the names "0", "1", ...
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -90,9 +90,9 @@ impl<'a> Doc<'a> {
             let (&tag, after) = rest.split_first()?;
             let end = zero_at(after)?;
             let value = after.get(end + 1..)?;
-            let width = types::width(tag, value)?;
+            let (ty, width) = types::type_and_width(tag, value)?;
             if after.get(..end)? == name {
-                return Some(ValueRef::new(Type::from_tag(tag)?, value.get(..width)?));
+                return Some(ValueRef::new(ty, value.get(..width)?));
             }
             rest = value.get(width..)?;
         }
@@ -162,11 +162,12 @@ impl<'a> Iterator for Iter<'a> {
         let end = zero_at(after)?;
         let (name, value) = after.split_at_checked(end)?;
         let value = value.get(1..)?;
-        let (data, rest) = value.split_at_checked(types::width(tag, value)?)?;
+        let (ty, width) = types::type_and_width(tag, value)?;
+        let (data, rest) = value.split_at_checked(width)?;
         self.rest = rest;
         Some(Elem {
             name,
-            value: ValueRef::new(Type::from_tag(tag)?, data),
+            value: ValueRef::new(ty, data),
         })
     }
 }

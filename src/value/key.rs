@@ -242,8 +242,8 @@ fn between(negative: bool, near: f64, mut coefficient: u128, exponent: i32, out:
     }
     let digits = coefficient.to_string();
     // The decimal place of the first digit: numbers with the same first place compare by their digits.
-    let place = exponent + digits.len() as i32;
-    out.extend_from_slice(&((place + 0x4000) as u16).to_be_bytes());
+    let first_place = exponent + digits.len() as i32;
+    out.extend_from_slice(&((first_place + 0x4000) as u16).to_be_bytes());
     out.extend(digits.bytes().map(|digit| digit - b'0' + 1));
     out.push(0);
     if negative {
@@ -388,7 +388,7 @@ mod tests {
 
         /// No key is a prefix of another, so compound keys compare part by part.
         #[test]
-        fn keys_delimit_themselves(a in values(), b in values(), x in values(), y in values(), down: bool) {
+        fn no_key_is_a_prefix_of_another(a in values(), b in values(), x in values(), y in values(), down: bool) {
             let join = |first: &Value, second: &Value| {
                 let mut out = key(first, down);
                 encode(second.as_ref(), !down, &mut out);

@@ -24,7 +24,7 @@ mod validate;
 
 pub use build::{ArrayBuilder, DocBuf, DocBuilder, put_index};
 pub use compare::{compare, compare_docs, equal};
-pub use decimal::{Decimal, Rounding, Unread};
+pub use decimal::{Decimal, DecimalError, Rounding};
 pub use doc::{Doc, Elem, Iter};
 pub use number::Num;
 pub use owned::{Val, Value};
@@ -35,4 +35,4 @@ pub use size::{MAX_DOCUMENT, MAX_INTERNAL_DOCUMENT, check_size, too_large};
 pub use time::{Millis, TS_FIELD};
 pub use truth::is_true;
 pub use types::Type;
-pub use validate::{Fault, Invalid, Limits, validate};
+pub use validate::{Invalid, Limits, ValidationError, validate};

@@ -74,8 +74,8 @@ impl Num {
             Self::Int32(value) => Some(value.into()),
             Self::Int64(value) => Some(value),
             Self::Double(value) => {
-                let whole = f64_to_i64(value)?;
-                (whole as f64 == value).then_some(whole)
+                let integer = f64_to_i64(value)?;
+                (integer as f64 == value).then_some(integer)
             }
             Self::Decimal(value) => value.to_i64_exact(),
         }
@@ -99,7 +99,7 @@ impl Num {
             Self::Int64(value) => value,
             Self::Double(value) => value as i64,
             Self::Decimal(value) => match value.to_i64_round() {
-                Some(whole) => whole,
+                Some(integer) => integer,
                 None if value.is_nan() => 0,
                 None if value.is_negative() => i64::MIN,
                 None => i64::MAX,
@@ -208,7 +208,7 @@ impl Num {
     fn combine(
         self,
         other: Self,
-        whole: impl Fn(i64, i64) -> Option<i64>,
+        integer: impl Fn(i64, i64) -> Option<i64>,
         double: impl Fn(f64, f64) -> f64,
         decimal: impl Fn(Decimal, Decimal) -> Decimal,
     ) -> Option<Self> {
@@ -221,10 +221,10 @@ impl Num {
             }
             (Self::Int32(a), Self::Int32(b)) => {
                 // One operation on two ints cannot overflow a long.
-                let wide = whole(a.into(), b.into())?;
+                let wide = integer(a.into(), b.into())?;
                 i32::try_from(wide).map_or(Self::Int64(wide), Self::Int32)
             }
-            (a, b) => Self::Int64(whole(a.as_int()?, b.as_int()?)?),
+            (a, b) => Self::Int64(integer(a.as_int()?, b.as_int()?)?),
         })
     }
 }
@@ -266,9 +266,9 @@ fn compare_i64_f64(a: i64, b: f64) -> Ordering {
         return Ordering::Greater;
     }
     match f64_to_i64(b) {
-        Some(whole) => a
-            .cmp(&whole)
-            .then_with(|| compare_f64(0.0, b - whole as f64)),
+        Some(integer) => a
+            .cmp(&integer)
+            .then_with(|| compare_f64(0.0, b - integer as f64)),
         None if b > 0.0 => Ordering::Less,
         None => Ordering::Greater,
     }

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_take_the_place_of_others() {
+    fn a_patch_replaces_pieces() {
         let mut patch = Patch::default();
         assert!(patch.is_empty());
         patch.put(1, b"xy").unwrap();

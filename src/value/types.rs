@@ -140,37 +140,42 @@ impl Type {
     }
 }
 
-/// Returns how many bytes the value at the start of `rest` takes. The width may exceed `rest`, which the caller detects
-/// when it slices.
+/// Returns the type of the value at the start of `rest`, and how many bytes it takes. The width may exceed `rest`, which
+/// the caller detects when it slices.
 ///
 /// This uses branches instead of a table of widths. The processor predicts them when documents have the same shape, which
 /// makes a walk a quarter faster.
 #[inline]
-pub(super) fn width(tag: u8, rest: &[u8]) -> Option<usize> {
+pub(super) fn type_and_width(tag: u8, rest: &[u8]) -> Option<(Type, usize)> {
     // A negative length reads as one that exceeds every slice.
     let prefixed = |more: usize| {
         let length = u32::from_le_bytes(*rest.first_chunk()?);
         (length as usize).checked_add(more)
     };
-    match tag {
-        // String, code, symbol
-        2 | 13 | 14 => prefixed(4),
-        // Int32
-        16 => Some(4),
-        // Double, date, timestamp, int64
-        1 | 9 | 17 | 18 => Some(8),
-        7 => Some(12),
-        8 => Some(1),
-        // Document, array, code with scope
-        3 | 4 | 15 => prefixed(0),
-        // Undefined, null, MaxKey, MinKey
-        6 | 10 | 127 | 255 => Some(0),
-        19 => Some(16),
-        5 => prefixed(5),
-        12 => prefixed(16),
-        11 => regex_width(rest),
-        _ => None,
-    }
+    Some(match tag {
+        1 => (Type::Double, 8),
+        2 => (Type::String, prefixed(4)?),
+        3 => (Type::Document, prefixed(0)?),
+        4 => (Type::Array, prefixed(0)?),
+        5 => (Type::Binary, prefixed(5)?),
+        6 => (Type::Undefined, 0),
+        7 => (Type::ObjectId, 12),
+        8 => (Type::Bool, 1),
+        9 => (Type::Date, 8),
+        10 => (Type::Null, 0),
+        11 => (Type::Regex, regex_width(rest)?),
+        12 => (Type::DbPointer, prefixed(16)?),
+        13 => (Type::Code, prefixed(4)?),
+        14 => (Type::Symbol, prefixed(4)?),
+        15 => (Type::CodeWithScope, prefixed(0)?),
+        16 => (Type::Int32, 4),
+        17 => (Type::Timestamp, 8),
+        18 => (Type::Int64, 8),
+        19 => (Type::Decimal, 16),
+        127 => (Type::MaxKey, 0),
+        255 => (Type::MinKey, 0),
+        _ => return None,
+    })
 }
 
 /// Returns the width of a regular expression. A separate function keeps the loop of the iterator small.

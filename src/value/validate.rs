@@ -24,14 +24,14 @@ pub struct Limits {
 /// The error that bytes are not a valid document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Invalid {
-    pub fault: Fault,
+    pub fault: ValidationError,
     /// The offset of the byte at which the fault was found.
     pub at: usize,
 }
 
 /// What is wrong with the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum ValidationError {
     /// The bytes end before the document does, or a length exceeds its document.
     Truncated,
     /// Bytes follow the end, or a length does not match the contents.
@@ -69,14 +69,14 @@ impl Default for Limits {
 impl fmt::Display for Invalid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.fault {
-            Fault::Truncated => "incomplete BSON",
-            Fault::Length => "length does not match the contents",
-            Fault::Type => "unrecognized BSON type",
-            Fault::Utf8 => "text is not valid UTF-8",
-            Fault::Terminator => "text is not null terminated",
-            Fault::Bool => "boolean is neither 0 nor 1",
-            Fault::TooDeep => "exceeded maximum nesting depth",
-            Fault::TooLarge => "document is too large",
+            ValidationError::Truncated => "incomplete BSON",
+            ValidationError::Length => "length does not match the contents",
+            ValidationError::Type => "unrecognized BSON type",
+            ValidationError::Utf8 => "text is not valid UTF-8",
+            ValidationError::Terminator => "text is not null terminated",
+            ValidationError::Bool => "boolean is neither 0 nor 1",
+            ValidationError::TooDeep => "exceeded maximum nesting depth",
+            ValidationError::TooLarge => "document is too large",
         };
         write!(f, "invalid BSON: {what} at offset {}", self.at)
     }
@@ -87,8 +87,8 @@ impl std::error::Error for Invalid {}
 impl From<Invalid> for Error {
     fn from(invalid: Invalid) -> Self {
         let code = match invalid.fault {
-            Fault::TooDeep => Code::Overflow,
-            Fault::TooLarge => Code::BSONObjectTooLarge,
+            ValidationError::TooDeep => Code::Overflow,
+            ValidationError::TooLarge => Code::BSONObjectTooLarge,
             _ => Code::InvalidBSON,
         };
         Self::new(code, invalid.to_string())
@@ -99,16 +99,16 @@ impl From<Invalid> for Error {
 pub fn validate(bytes: &[u8], limits: Limits) -> Result<(), Invalid> {
     let fail = |fault, at| Err(Invalid { fault, at });
     if bytes.len() > limits.size {
-        return fail(Fault::TooLarge, 0);
+        return fail(ValidationError::TooLarge, 0);
     }
     let Some(length) = length_at(bytes, 0) else {
-        return fail(Fault::Truncated, 0);
+        return fail(ValidationError::Truncated, 0);
     };
     if length > bytes.len() {
-        return fail(Fault::Truncated, 0);
+        return fail(ValidationError::Truncated, 0);
     }
     if length < 5 || length != bytes.len() {
-        return fail(Fault::Length, 0);
+        return fail(ValidationError::Length, 0);
     }
     // The positions of the terminating zeros of the enclosing documents; `end` is that of the innermost one.
     let mut outer: SmallVec<[usize; 16]> = SmallVec::new();
@@ -116,11 +116,11 @@ pub fn validate(bytes: &[u8], limits: Limits) -> Result<(), Invalid> {
     let mut at = 4;
     loop {
         let Some(&tag) = bytes.get(at) else {
-            return fail(Fault::Truncated, at);
+            return fail(ValidationError::Truncated, at);
         };
         if at == end {
             if tag != 0 {
-                return fail(Fault::Length, at);
+                return fail(ValidationError::Length, at);
             }
             at += 1;
             match outer.pop() {
@@ -133,7 +133,14 @@ pub fn validate(bytes: &[u8], limits: Limits) -> Result<(), Invalid> {
         }
         let Some(ty) = Type::from_tag(tag) else {
             let early = tag == 0;
-            return fail(if early { Fault::Length } else { Fault::Type }, at);
+            return fail(
+                if early {
+                    ValidationError::Length
+                } else {
+                    ValidationError::Type
+                },
+                at,
+            );
         };
         // From here on nothing may exceed `end`, the terminating zero of the enclosing document.
         let within = bytes.get(..end).unwrap_or_default();
@@ -147,7 +154,7 @@ pub fn validate(bytes: &[u8], limits: Limits) -> Result<(), Invalid> {
             Type::Decimal => 16,
             Type::Bool => {
                 if within.get(at).is_some_and(|&b| b > 1) {
-                    return fail(Fault::Bool, at);
+                    return fail(ValidationError::Bool, at);
                 }
                 1
             }
@@ -161,14 +168,14 @@ pub fn validate(bytes: &[u8], limits: Limits) -> Result<(), Invalid> {
             }
             Type::Binary => {
                 let Some(length) = length_at(within, at) else {
-                    return fail(Fault::Truncated, at);
+                    return fail(ValidationError::Truncated, at);
                 };
                 // Subtype 2 repeats the length inside.
                 if within.get(at + 4) == Some(&2)
                     && length_at(within, at + 5).and_then(|inner| inner.checked_add(4))
                         != Some(length)
                 {
-                    return fail(Fault::Length, at);
+                    return fail(ValidationError::Length, at);
                 }
                 length.saturating_add(5)
             }
@@ -184,13 +191,13 @@ pub fn validate(bytes: &[u8], limits: Limits) -> Result<(), Invalid> {
             Type::CodeWithScope => {
                 let start = at;
                 let Some(length) = length_at(within, at) else {
-                    return fail(Fault::Truncated, at);
+                    return fail(ValidationError::Truncated, at);
                 };
                 at = string(within, at + 4)?;
                 at = nested(within, at, &mut outer, &mut end, limits)?;
                 // The scope must end where the whole value ends.
                 if start.checked_add(length) != Some(end + 1) {
-                    return fail(Fault::Length, start);
+                    return fail(ValidationError::Length, start);
                 }
                 0
             }
@@ -198,7 +205,7 @@ pub fn validate(bytes: &[u8], limits: Limits) -> Result<(), Invalid> {
         if width > 0 {
             at = match at.checked_add(width) {
                 Some(next) if next <= within.len() => next,
-                _ => return fail(Fault::Truncated, at),
+                _ => return fail(ValidationError::Truncated, at),
             };
         }
     }
@@ -220,21 +227,21 @@ fn nested(
 ) -> Result<usize, Invalid> {
     let fail = |fault| Err(Invalid { fault, at });
     let Some(length) = length_at(within, at) else {
-        return fail(Fault::Truncated);
+        return fail(ValidationError::Truncated);
     };
     if length < 5 {
-        return fail(Fault::Length);
+        return fail(ValidationError::Length);
     }
     match at.checked_add(length) {
-        Some(behind) if behind <= within.len() => {
+        Some(after) if after <= within.len() => {
             if outer.len() + 2 > limits.depth {
-                return fail(Fault::TooDeep);
+                return fail(ValidationError::TooDeep);
             }
             outer.push(*end);
-            *end = behind - 1;
+            *end = after - 1;
             Ok(at + 4)
         }
-        _ => fail(Fault::Truncated),
+        _ => fail(ValidationError::Truncated),
     }
 }
 
@@ -251,9 +258,9 @@ fn cstring(within: &[u8], at: usize) -> Result<usize, Invalid> {
     }
     let fail = |fault| Err(Invalid { fault, at });
     match zero_at(rest) {
-        None => fail(Fault::Truncated),
+        None => fail(ValidationError::Truncated),
         Some(end) if std::str::from_utf8(rest.get(..end).unwrap_or_default()).is_err() => {
-            fail(Fault::Utf8)
+            fail(ValidationError::Utf8)
         }
         Some(end) => Ok(at + end + 1),
     }
@@ -264,19 +271,19 @@ fn cstring(within: &[u8], at: usize) -> Result<usize, Invalid> {
 fn string(within: &[u8], at: usize) -> Result<usize, Invalid> {
     let fail = |fault| Err(Invalid { fault, at });
     let Some(length) = length_at(within, at) else {
-        return fail(Fault::Truncated);
+        return fail(ValidationError::Truncated);
     };
     let Some(text) = within.get(at + 4..).and_then(|rest| rest.get(..length)) else {
-        return fail(Fault::Truncated);
+        return fail(ValidationError::Truncated);
     };
     match text.split_last() {
-        None => fail(Fault::Length),
+        None => fail(ValidationError::Length),
         // The check for ASCII is much faster, and it nearly always suffices.
         Some((0, text)) if text.is_ascii() || std::str::from_utf8(text).is_ok() => {
             Ok(at + 4 + length)
         }
-        Some((0, _)) => fail(Fault::Utf8),
-        Some(_) => fail(Fault::Terminator),
+        Some((0, _)) => fail(ValidationError::Utf8),
+        Some(_) => fail(ValidationError::Terminator),
     }
 }
 
@@ -303,7 +310,7 @@ mod tests {
         .unwrap()
     }
 
-    fn fault(bytes: &[u8]) -> Option<Fault> {
+    fn fault(bytes: &[u8]) -> Option<ValidationError> {
         validate(bytes, Limits::DEFAULT)
             .err()
             .map(|invalid| invalid.fault)
@@ -318,62 +325,68 @@ mod tests {
     }
 
     #[test]
-    fn whole_documents_pass_and_cut_ones_do_not() {
-        let whole = everything();
-        assert_eq!(fault(&whole), None);
-        for cut in 0..whole.len() {
-            assert!(fault(&whole[..cut]).is_some(), "{cut}");
-            let mut short = whole[..cut].to_vec();
+    fn complete_documents_are_valid_and_truncated_ones_are_not() {
+        let complete = everything();
+        assert_eq!(fault(&complete), None);
+        for cut in 0..complete.len() {
+            assert!(fault(&complete[..cut]).is_some(), "{cut}");
+            let mut short = complete[..cut].to_vec();
             if cut >= 4 {
                 short[..4].copy_from_slice(&(cut as i32).to_le_bytes());
                 assert!(fault(&short).is_some(), "{cut} with its length");
             }
         }
-        let mut long = whole.clone();
+        let mut long = complete.clone();
         long.push(0);
-        assert_eq!(fault(&long), Some(Fault::Length));
+        assert_eq!(fault(&long), Some(ValidationError::Length));
     }
 
     #[test]
-    fn each_fault_has_its_name() {
+    fn each_validation_error_has_a_name() {
         for (bytes, expected) in [
-            (vec![], Fault::Truncated),
-            (vec![4, 0, 0, 0], Fault::Length),
-            (vec![5, 0, 0, 0, 1], Fault::Length),
-            (vec![255, 255, 255, 255, 0], Fault::Truncated),
-            (vec![8, 0, 0, 0, 0x20, b'a', 0, 0], Fault::Type),
-            (vec![8, 0, 0, 0, 0, b'a', 0, 0], Fault::Length),
-            (vec![8, 0, 0, 0, 10, 0xff, 0, 0], Fault::Utf8),
-            (field(Type::Bool, &[2]), Fault::Bool),
-            (field(Type::String, &[2, 0, 0, 0, 0xff, 0]), Fault::Utf8),
+            (vec![], ValidationError::Truncated),
+            (vec![4, 0, 0, 0], ValidationError::Length),
+            (vec![5, 0, 0, 0, 1], ValidationError::Length),
+            (vec![255, 255, 255, 255, 0], ValidationError::Truncated),
+            (vec![8, 0, 0, 0, 0x20, b'a', 0, 0], ValidationError::Type),
+            (vec![8, 0, 0, 0, 0, b'a', 0, 0], ValidationError::Length),
+            (vec![8, 0, 0, 0, 10, 0xff, 0, 0], ValidationError::Utf8),
+            (field(Type::Bool, &[2]), ValidationError::Bool),
+            (
+                field(Type::String, &[2, 0, 0, 0, 0xff, 0]),
+                ValidationError::Utf8,
+            ),
             (
                 field(Type::String, &[2, 0, 0, 0, b'a', b'b']),
-                Fault::Terminator,
+                ValidationError::Terminator,
             ),
-            (field(Type::String, &[0, 0, 0, 0]), Fault::Length),
+            (field(Type::String, &[0, 0, 0, 0]), ValidationError::Length),
             (
                 field(Type::String, &[9, 0, 0, 0, b'a', 0]),
-                Fault::Truncated,
+                ValidationError::Truncated,
             ),
             (
                 field(Type::String, &[255, 255, 255, 255, b'a', 0]),
-                Fault::Truncated,
+                ValidationError::Truncated,
             ),
             (
                 field(Type::Binary, &[255, 255, 255, 127, 0]),
-                Fault::Truncated,
+                ValidationError::Truncated,
             ),
             (
                 field(Type::Binary, &[5, 0, 0, 0, 2, 9, 0, 0, 0, 1]),
-                Fault::Length,
+                ValidationError::Length,
             ),
-            (field(Type::Document, &[4, 0, 0, 0, 0]), Fault::Length),
+            (
+                field(Type::Document, &[4, 0, 0, 0, 0]),
+                ValidationError::Length,
+            ),
             (
                 field(
                     Type::CodeWithScope,
                     &[99, 0, 0, 0, 2, 0, 0, 0, b'c', 0, 5, 0, 0, 0, 0],
                 ),
-                Fault::Length,
+                ValidationError::Length,
             ),
         ] {
             assert_eq!(fault(&bytes), Some(expected), "{bytes:?}");
@@ -397,7 +410,7 @@ mod tests {
             bytes
         };
         assert_eq!(fault(&deep(200)), None);
-        assert_eq!(fault(&deep(201)), Some(Fault::TooDeep));
+        assert_eq!(fault(&deep(201)), Some(ValidationError::TooDeep));
     }
 
     proptest! {
@@ -416,14 +429,14 @@ mod tests {
 
     fn walk(doc: Doc<'_>) -> bool {
         let mut iter = doc.iter();
-        let mut whole = true;
+        let mut complete = true;
         for elem in iter.by_ref() {
-            whole &= match elem.value.ty() {
+            complete &= match elem.value.ty() {
                 Type::Document | Type::Array => walk(Doc::new(elem.value.data())),
                 Type::String => elem.value.as_str().is_some(),
                 _ => true,
             };
         }
-        whole && iter.rest().is_empty()
+        complete && iter.rest().is_empty()
     }
 }

@@ -1,5 +1,5 @@
-//! The words of every vocabulary: a statement of a script names each that is built, and each that is planned is refused with
-//! code 238.
+//! The names in every vocabulary: a statement of a script uses each name that is built, and each planned name is refused
+//! with code 238.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,23 +14,23 @@ use super::support::vocabularies::{Cases, vocabularies, vocabulary};
 use super::support::world::{Reaper, World, failure};
 
 /// A statement of a script, as the command that it sends.
-struct Asked {
+struct SentStatement {
     /// The script, below `tests/cases`.
     script: String,
     command: Document,
     failed: bool,
 }
 
-fn asked() -> Vec<Asked> {
-    let mut asked = Vec::new();
+fn sent() -> Vec<SentStatement> {
+    let mut sent = Vec::new();
     for (script, file) in scripts() {
         let text = fs::read_to_string(&file).expect("it was just listed");
         let mut parsed = Script::parse(&text).expect(&script);
         let statements = parsed.blocks().flat_map(|block| &block.statements);
         for statement in statements.filter(|statement| statement.speaker != "clock") {
-            // Which cursor `more` goes on with does not matter here.
+            // It does not matter here which cursor `more` continues.
             let said = statement::read(&statement.text, Some((1, "t".to_owned())));
-            asked.push(Asked {
+            sent.push(SentStatement {
                 script: script.clone(),
                 command: said.expect(&statement.text).command,
                 failed: statement
@@ -40,10 +40,10 @@ fn asked() -> Vec<Asked> {
             });
         }
     }
-    asked
+    sent
 }
 
-/// Every name of a field, at any depth.
+/// Returns every field name, at any depth.
 fn names(value: &Bson, found: &mut BTreeSet<String>) {
     match value {
         Bson::Document(document) => {
@@ -57,12 +57,12 @@ fn names(value: &Bson, found: &mut BTreeSet<String>) {
     }
 }
 
-/// The names in the statements that succeed, of the scripts whose path begins so.
-fn named_in(asked: &[Asked], path: &str) -> BTreeSet<String> {
+/// Returns the names in the successful statements of the scripts whose path has this prefix.
+fn named_in(sent: &[SentStatement], path: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    let succeed = asked.iter().filter(|asked| !asked.failed);
-    for asked in succeed.filter(|asked| asked.script.starts_with(path)) {
-        names(&Bson::Document(asked.command.clone()), &mut found);
+    let succeed = sent.iter().filter(|sent| !sent.failed);
+    for sent in succeed.filter(|sent| sent.script.starts_with(path)) {
+        names(&Bson::Document(sent.command.clone()), &mut found);
     }
     found
 }
@@ -70,17 +70,17 @@ fn named_in(asked: &[Asked], path: &str) -> BTreeSet<String> {
 /// Adding an operator means adding its case.
 #[test]
 fn every_operator_is_named_by_a_script() {
-    let asked = asked();
+    let sent = sent();
     let mut missing = Vec::new();
     for listed in vocabularies() {
         for name in listed.ready() {
             let path = match listed.cases {
-                // The law below asks more of commands.
+                // The test below requires more of commands.
                 Cases::Anywhere => continue,
                 Cases::In(folder) => format!("{folder}/"),
                 Cases::OfItsOwn(folder) => format!("{folder}/{}.case", script(folder, name)),
             };
-            if !named_in(&asked, &path).contains(name) {
+            if !named_in(&sent, &path).contains(name) {
                 missing.push(format!("no statement of {path} has {name}"));
             }
         }
@@ -88,10 +88,10 @@ fn every_operator_is_named_by_a_script() {
     assert!(missing.is_empty(), "{}", missing.join("\n"));
 }
 
-/// The script of an operator.
+/// Returns the script of an operator.
 fn script(folder: &str, name: &str) -> String {
     match (folder, name) {
-        // Other names for the same, and parts of another.
+        // Aliases, and operators that are part of another one.
         ("filter", "$options") => "regex".to_owned(),
         ("filter", "$db" | "$id") => "ref".to_owned(),
         ("stage", "$set") => "add_fields".to_owned(),
@@ -105,7 +105,7 @@ const NEVER_SUCCEED: &[&str] = &[
     // There are no transactions to end.
     "abortTransaction",
     "commitTransaction",
-    // The proof of a login depends on what the server has chosen at random: see tests/auth.rs.
+    // The proof of a login depends on random numbers of the server: see tests/auth.rs.
     "authenticate",
     "saslContinue",
     // Sundown presents itself as a mongos, which refuses these.
@@ -114,17 +114,17 @@ const NEVER_SUCCEED: &[&str] = &[
     "replSetInitiate",
 ];
 
-/// Commands that take anything.
+/// Commands that accept any argument.
 const NEVER_FAIL: &[&str] = &["connPoolStats", "isdbgrid", "serverStatus", "whatsmyuri"];
 
-/// A script runs each command so that it succeeds, and so that it fails.
+/// Scripts run each command at least once with success and once with an error.
 #[test]
 fn every_command_is_run_by_a_script() {
-    let asked = asked();
+    let sent = sent();
     let runs = |names: &[&str], failed: bool| {
-        asked.iter().any(|asked| {
-            let verb = asked.command.keys().next();
-            asked.failed == failed && verb.is_some_and(|verb| names.contains(&verb.as_str()))
+        sent.iter().any(|sent| {
+            let verb = sent.command.keys().next();
+            sent.failed == failed && verb.is_some_and(|verb| names.contains(&verb.as_str()))
         })
     };
     let mut missing = Vec::new();
@@ -153,7 +153,7 @@ fn planned_names_are_refused_by_name() {
                 let reply = world.client.command(database, command).expect("a reply");
                 answers.push(failure(&reply));
             }
-            // What a stage may run on is looked at first.
+            // The server first checks what a stage may run on.
             answers.retain(|answer| !matches!(answer, Some((73, _))));
             let name = word.name;
             let by_name = |answer: &Option<(i64, String)>| matches!(answer, Some((238, message)) if message.contains(name));

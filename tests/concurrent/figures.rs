@@ -1,4 +1,4 @@
-//! Counts that are exact, and memory that comes back, with very many documents.
+//! Exact counts, and memory that is freed, with very many documents.
 
 use std::thread;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use crate::support::binary::Binary;
 use crate::support::client::Client;
 use crate::support::world::{Reaper, World, batch, int};
 
-/// Documents with ends at 50 different seconds wait for a reaper that is switched off; counts are exact all the time.
+/// Documents expire at 50 different seconds while the reaper is off. The counts are exact all the time.
 fn exact_counts(documents: i64) {
     let mut world = World::new(Reaper::Off);
     world.run(doc! {"create": "c", "defaultTtl": 10});
-    // One in a hundred stays, one in ten inherits, the others end between 11 and 60 seconds.
+    // One in a hundred never expires, one in ten inherits the default, and the others expire after 11 to 60 seconds.
     let ttl = |id: i64| match id % 100 {
         0 => -1,
         n if n % 10 == 1 => 10,
@@ -50,7 +50,7 @@ fn exact_counts(documents: i64) {
                 "{second} s {offset} ms"
             );
         }
-        // A few newcomers that stay, one of them under the _id of somebody who may have ended.
+        // A few new documents that never expire. One of them reuses an `_id` whose document may have expired.
         world.insert("c", [doc! {"_id": documents + second, "ttl": -1}]);
     }
     assert!(world.ttl_metric("pendingDocuments") > documents * 9 / 10);
@@ -58,20 +58,20 @@ fn exact_counts(documents: i64) {
 }
 
 #[test]
-fn counts_are_exact_while_the_ended_wait() {
+fn counts_are_exact_before_expired_documents_are_freed() {
     exact_counts(200_000);
 }
 
 #[test]
 #[ignore = "long: run by name, in a release build"]
-fn counts_are_exact_while_a_million_wait() {
+fn counts_are_exact_before_a_million_expired_documents_are_freed() {
     exact_counts(1_000_000);
 }
 
-/// A hot document under a long default leaves nothing behind per write.
+/// Frequent writes to one document under a long default keep no memory per write.
 #[test]
 #[ignore = "minutes: run by name, in a release build"]
-fn ten_million_increments_leave_memory_where_it_was() {
+fn ten_million_increments_do_not_grow_memory() {
     const TOTAL: u64 = 10_000_000;
     const FIRST: u64 = 100_000;
     const BATCH: u64 = 1_000;
@@ -103,7 +103,7 @@ fn ten_million_increments_leave_memory_where_it_was() {
     assert_eq!(rows[0].get("n").and_then(int), Some(TOTAL as i64));
 }
 
-/// How many documents the memory test takes: `DOCUMENTS=10000000` for the whole figure.
+/// The number of documents in the memory test. `DOCUMENTS=10000000` gives the full size.
 fn documents() -> i64 {
     std::env::var("DOCUMENTS").map_or(1_000_000, |n| n.parse().unwrap())
 }
@@ -131,7 +131,7 @@ fn fill(client: &mut Client, documents: i64, living: impl Fn(i64) -> bool, all: 
     flush(&mut waiting);
 }
 
-/// After a mass expiry and some quiet the server is about as small as one that never had the ended documents.
+/// After a mass expiry and a pause, the server uses about as much memory as one that never had the expired documents.
 fn memory_after(living: impl Fn(i64) -> bool + Copy, index: bool) {
     let documents = documents();
     let server = Binary::start();
@@ -150,7 +150,7 @@ fn memory_after(living: impl Fn(i64) -> bool + Copy, index: bool) {
     }
     let full = server.resident();
     ok(&mut client, doc! {"timeTravel": 1, "advanceSeconds": 61});
-    // Two minutes of quiet at most: this is about memory that the allocator gives back in its own time.
+    // Waits for two minutes at most, because the allocator returns memory to the system with a delay.
     let begin = monotonic();
     let small = loop {
         let (now, bound) = (server.resident(), fresh.resident() * 13 / 10 + (16 << 20));
@@ -178,13 +178,13 @@ fn memory_after(living: impl Fn(i64) -> bool + Copy, index: bool) {
 
 #[test]
 #[ignore = "a minute: run by name, in a release build"]
-fn memory_comes_back_when_nearly_all_end() {
+fn memory_is_freed_when_nearly_all_documents_expire() {
     memory_after(|id| id % 1_000 == 0, false);
 }
 
 #[test]
 #[ignore = "a minute: run by name, in a release build"]
-fn memory_comes_back_when_a_random_tenth_survives() {
+fn memory_is_freed_when_a_random_tenth_survives() {
     memory_after(
         |id| (id as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 & 0xff < 26,
         false,

@@ -1,13 +1,14 @@
-//! Many at once: no reply holds a document that has ended, no acknowledged write is lost, counts stay exact, memory stays
-//! bounded. What takes minutes is run by name, in a release build: `cargo test --release --test concurrent -- --ignored`.
+//! Many clients at once: no reply contains an expired document, no acknowledged write is lost, counts stay exact, and
+//! memory stays bounded. Tests that take minutes are run in a release build: `cargo test --release --test concurrent --
+//! --ignored`.
 
 #![allow(clippy::unwrap_used)]
 
 #[path = "../support/mod.rs"]
 mod support;
 
-mod back_and_forth;
 mod figures;
+mod time_travel;
 mod workers;
 
 use bson::Document;

@@ -1,4 +1,4 @@
-//! Several connections write and read under a clock that runs and is pushed.
+//! Several connections write and read while the clock runs and is also moved forward.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -14,7 +14,7 @@ use crate::support::client::Client;
 use crate::support::dice::Dice;
 use crate::support::world::{Reaper, World, batch, int};
 
-/// What is known about one version of one document: `_ts` lies between these moments.
+/// The facts about one version of one document: its `_ts` is between these two instants.
 #[derive(Clone, Copy)]
 struct Written {
     after: i64,
@@ -25,7 +25,7 @@ struct Written {
 /// Everything that the workers share.
 struct Shared {
     clock: Clock,
-    /// (document, version) -> when it was written. Known once it is acknowledged.
+    /// (document, version) -> when it was written. Added when the write is acknowledged.
     known: Mutex<HashMap<(i64, i64), Written>>,
     /// Increments of the shared counters that were acknowledged.
     counted: AtomicI64,
@@ -35,7 +35,7 @@ struct Shared {
 // === impl Shared ===
 
 impl Shared {
-    /// No row of a reply to a command that was sent at `sent` had ended by then.
+    /// Checks that no row of a reply had already expired when its command was sent.
     fn examine(&self, rows: &[Document], sent: i64, what: &str) {
         let known = self.known.lock().unwrap();
         for row in rows {
@@ -56,7 +56,7 @@ impl Shared {
     }
 }
 
-/// One connection: writes documents of its own, reads everybody's.
+/// One connection: writes its own documents and reads all documents.
 fn worker(nth: i64, mut client: Client, shared: &Shared, operations: u64) -> i64 {
     let mut dice = Dice(0x9e37_79b9 + nth as u64);
     let mut mine: Vec<(i64, i64)> = Vec::new();
@@ -68,7 +68,7 @@ fn worker(nth: i64, mut client: Client, shared: &Shared, operations: u64) -> i64
         }
         let sent = shared.clock.now().0;
         match dice.below(12) {
-            // A new document, or a new version of one of mine: both begin a new life.
+            // A new document, or a new version of an own one. Both start a new lifetime.
             0..=2 => {
                 let ttl = 1 + dice.below(3) as i64;
                 let update = dice.below(2) == 0;
@@ -106,7 +106,7 @@ fn worker(nth: i64, mut client: Client, shared: &Shared, operations: u64) -> i64
                     mine.retain(|(known, _)| *known != id);
                     mine.push((id, version));
                 } else {
-                    // It had ended meanwhile; that must be possible by what is known.
+                    // The document had expired meanwhile. The known facts must allow that.
                     let known = shared.known.lock().unwrap()[&(id, version - 1)];
                     assert!(
                         acknowledged >= known.after + known.ttl * 1000,
@@ -115,7 +115,7 @@ fn worker(nth: i64, mut client: Client, shared: &Shared, operations: u64) -> i64
                     mine.retain(|(known, _)| *known != id);
                 }
             }
-            // One of mine: there before its end, gone after it.
+            // An own document: visible before its end, gone after it.
             3..=5 => {
                 let Some(&(id, version)) = mine.get(dice.below(mine.len().max(1) as u64) as usize)
                 else {
@@ -162,7 +162,7 @@ fn worker(nth: i64, mut client: Client, shared: &Shared, operations: u64) -> i64
                 );
                 read_all(&mut client, reply, sent, shared, "aggregate");
             }
-            // Nobody's: no document that lives has this owner.
+            // No document has this owner.
             9 => {
                 let reply = ok(
                     &mut client,
@@ -170,7 +170,7 @@ fn worker(nth: i64, mut client: Client, shared: &Shared, operations: u64) -> i64
                 );
                 assert_eq!(reply.get("n").and_then(int), Some(0));
             }
-            // Counters that everybody raises.
+            // Counters that all connections increment.
             10 => {
                 let reply = ok(
                     &mut client,
@@ -179,7 +179,7 @@ fn worker(nth: i64, mut client: Client, shared: &Shared, operations: u64) -> i64
                 assert_eq!(reply.get("n").and_then(int), Some(1));
                 shared.counted.fetch_add(1, Ordering::Relaxed);
             }
-            // A counter of my own.
+            // A counter of this connection.
             _ => {
                 let reply = ok(
                     &mut client,
@@ -210,7 +210,7 @@ fn read_all(client: &mut Client, reply: Document, mut sent: i64, shared: &Shared
     }
 }
 
-/// Several connections under a clock that runs and is pushed; settings change meanwhile.
+/// Several connections while the clock runs and is also moved forward. Settings change meanwhile.
 #[test]
 fn no_reply_holds_an_ended_document_and_no_write_is_lost() {
     let clock = Clock::system();
@@ -236,7 +236,7 @@ fn no_reply_holds_an_ended_document_and_no_write_is_lost() {
                 ticks += 1;
                 clock.advance(dice.below(40) as i64);
                 if ticks % 50 == 0 {
-                    // Documents with a ttl of their own do not care.
+                    // Documents with their own ttl are not affected.
                     let default = [-1, 1_000, 2_000_000][dice.below(3) as usize];
                     ok(&mut client, doc! {"collMod": "c", "defaultTtl": default});
                 }

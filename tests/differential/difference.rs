@@ -1,13 +1,13 @@
-//! A difference, and what can be asked about it.
+//! A difference between the two servers, and questions about it.
 
 use bson::{Bson, Document};
 
 use crate::generate::Step;
 
-/// Where the two differ.
+/// A difference between the two servers.
 #[derive(Debug, Clone)]
 pub struct Difference {
-    /// The steps up to the one that shows it.
+    /// The steps, up to the one that shows the difference.
     pub steps: Vec<Step>,
     pub what: What,
     pub theirs: Vec<Document>,
@@ -17,7 +17,7 @@ pub struct Difference {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
     Reply,
-    /// What the collections hold afterwards.
+    /// The contents of the collections afterwards.
     State,
 }
 
@@ -33,28 +33,28 @@ impl Difference {
         }
     }
 
-    /// True if the last command has a field or operator of that name anywhere.
+    /// Returns true if the last command has a field or operator of this name at any depth.
     pub fn says(&self, name: &str) -> bool {
         mentions(&Bson::Document(self.command().clone()), name)
     }
 
-    /// True if the last command has that number at its top.
+    /// Returns true if the last command has this number at its top level.
     pub fn has(&self, name: &str, number: i32) -> bool {
         self.command().get_i32(name).ok() == Some(number)
     }
 
-    /// True if a value of the last command is so.
+    /// Returns true if the predicate is true for a value of the last command.
     pub fn has_value(&self, wanted: impl Fn(&Bson) -> bool) -> bool {
         contains(&Bson::Document(self.command().clone()), &wanted)
     }
 
-    /// True if a value of any command of the script is so.
+    /// Returns true if the predicate is true for a value of any command of the script.
     pub fn script_has(&self, wanted: impl Fn(&Bson) -> bool) -> bool {
         let mut commands = self.steps.iter().map(|step| step.command.clone());
         commands.any(|command| contains(&command.into(), &wanted))
     }
 
-    /// True if the last command has a field of that name whose value is so, anywhere.
+    /// Returns true if the last command has, at any depth, a field of this name whose value passes the predicate.
     pub fn names_with(&self, name: &str, wanted: impl Fn(&Bson) -> bool) -> bool {
         self.has_value(|value| {
             let field = value.as_document().and_then(|document| document.get(name));
@@ -67,18 +67,18 @@ impl Difference {
         steps.any(|step| step.command.contains_key("createIndexes"))
     }
 
-    /// True if an index of the last command says whether it is hidden, or one of before did.
+    /// Returns true if an index of the last command or of an earlier one has the option `hidden`.
     pub fn hides_an_index(&self) -> bool {
         let mut commands = self.steps.iter().map(|step| step.command.clone());
         commands.any(|command| mentions(&command.into(), "hidden"))
     }
 
-    /// True if neither server failed; where their collections differ, both went on.
+    /// Returns true if neither server failed. (If their collections differ, both have continued.)
     pub fn both_answer(&self) -> bool {
         self.what == What::State || self.codes() == (0, 0)
     }
 
-    /// True if the last command computes fields of documents or takes some away.
+    /// Returns true if the last command computes or removes fields of documents.
     pub fn computes(&self) -> bool {
         let computing = [
             "projection",
@@ -93,7 +93,7 @@ impl Difference {
         computing.iter().any(|name| self.says(name))
     }
 
-    /// The fields that a `$group` or the like fills with one of those accumulators.
+    /// Returns the fields that `$group` or a similar stage fills with one of these accumulators.
     pub fn fields_made_by(&self, accumulators: &[&str]) -> Vec<String> {
         fn collect(value: &Bson, accumulators: &[&str], found: &mut Vec<String>) {
             match value {
@@ -118,7 +118,7 @@ impl Difference {
         found
     }
 
-    /// True if an update names a place by `$`.
+    /// Returns true if an update has a positional `$`.
     pub fn has_positional_path(&self) -> bool {
         self.has_value(|value| {
             let mut names = value.as_document().into_iter().flat_map(Document::keys);
@@ -130,7 +130,7 @@ impl Difference {
         self.names_with("upsert", |value| *value == Bson::Boolean(true))
     }
 
-    /// True if the last command replaces a document as a whole.
+    /// Returns true if the last command replaces a whole document.
     pub fn replaces(&self) -> bool {
         let plain = |value: &Bson| {
             let update = value.as_document();
@@ -139,7 +139,7 @@ impl Difference {
         self.names_with("u", plain) || self.names_with("update", plain)
     }
 
-    /// How many paths the operators of an update name.
+    /// Returns the number of paths in the operators of an update.
     pub fn changed_paths(&self) -> usize {
         let command = self.command();
         let in_list = command.get_array("updates").ok();
@@ -154,7 +154,7 @@ impl Difference {
         self.command().keys().next().map_or("", String::as_str)
     }
 
-    /// True if the last command changes documents by a pipeline.
+    /// Returns true if the last command updates documents with a pipeline.
     pub fn updates_by_pipeline(&self) -> bool {
         let command = self.command();
         let in_list = command.get_array("updates").ok();
@@ -167,7 +167,7 @@ impl Difference {
         &self.steps[self.steps.len() - 1].command
     }
 
-    /// The code that each server failed with, its first write error's included; 0 for none.
+    /// Returns the code of each server's error or first write error, 0 for none.
     pub fn codes(&self) -> (i32, i32) {
         (code(&self.theirs), code(&self.ours))
     }
@@ -193,7 +193,7 @@ fn mentions(value: &Bson, name: &str) -> bool {
     }
 }
 
-/// The code of the first reply that has one.
+/// Returns the code of the first reply that has one.
 pub fn code(replies: &[Document]) -> i32 {
     let of = |reply: &Document| {
         let inner = reply.get_array("writeErrors").ok();

@@ -1,16 +1,20 @@
-//! Differences that have a reason. Everything else is a fault.
+//! Known differences and their reasons. Every other difference is a fault.
 //!
-//! A row is either a difference of version, with where 8.2's behaviour is told (`.cpp`, `.idl`: the source of 8.2.4), or a fault that is
-//! listed and not mended yet; who mends it takes its row away. A row says no more than its reason: what the reason does not explain
-//! must show. Error codes of MongoDB carry the number of the ticket that brought them: 7548606 is from SERVER-75486.
+//! A row is either a difference of version, with the source for the behaviour of 8.2 (`.cpp`, `.idl`: the source of 8.2.4),
+//! or a fault that is known and not fixed yet. Whoever fixes it removes its row. A row must not accept more than its reason
+//! explains. Error codes of MongoDB contain the number of the ticket that added them: 7548606 is from SERVER-75486.
 
 use bson::{Bson, Document};
 
 use crate::difference::{Difference, What};
 use crate::reply;
+use crate::similar::{
+    changed, ends_with_an_empty_batch, has_fraction, lacks_an_empty_collection, rounded,
+    same_but_for, same_when, without_nulls, without_wrappers, without_zulu,
+};
 use crate::witness::Witness;
 
-/// A difference of one cause.
+/// A difference with one cause.
 struct Known {
     reason: &'static str,
     is: fn(&Difference, &mut Witness<'_>) -> bool,
@@ -24,18 +28,18 @@ pub fn reason(found: &Difference, witness: &mut Witness<'_>) -> Option<&'static 
         .or_else(|| known().map(|known| known.reason))
 }
 
-/// All reasons, to tell those that were never met.
+/// Returns all reasons, to report those that never occurred.
 pub fn reasons() -> impl Iterator<Item = &'static str> {
     let codes = CODES.iter().map(|row| row.2);
     codes.chain(KNOWN.iter().map(|known| known.reason))
 }
 
-/// True if mongod's code is Sundown's, but for the version.
+/// Returns true if mongod's code is the 6.0 form of Sundown's.
 pub fn same_code(theirs: i32, ours: i32) -> bool {
     theirs == ours || CODES.iter().any(|row| (theirs, ours) == (row.0, row.1))
 }
 
-/// The code of 6.0.5, that of 8.2, and where it is from.
+/// The code of 6.0.5, the code of 8.2, and its source.
 #[rustfmt::skip]
 const CODES: &[(i32, i32, &str)] = &[
     (40414, 40414, "8.2: codes of the IDL parser have names (error_codes.yml)"),
@@ -152,7 +156,7 @@ const KNOWN: &[Known] = &[
             found.says("$group") && found.both_answer() && same_when(found, without_wrappers)
         },
     },
-    // What one of the two does not compute.
+    // Expressions that one of the servers does not evaluate.
     Known {
         reason: "fault: FAULTS.md D1, D2, D4, D7: one server computes what the other does not come to (asked: it fails alone, too)",
         is: |found, witness| {
@@ -230,7 +234,7 @@ const KNOWN: &[Known] = &[
         reason: "fault: FAULTS.md D6: null wins over wrong parts of a date expression; unit and timezone are looked at too early",
         is: |found, _| {
             let (theirs, ours) = found.codes();
-            // Nothing, or the wrong type of a date.
+            // Missing, or a wrong type of date.
             matches!(theirs, 0 | 16006 | 5166307 | 5439012)
                 && ((found.says("timezone") && matches!(ours, 40517 | 40485))
                     || (found.says("unit") && matches!(ours, 9 | 5439013))
@@ -430,172 +434,3 @@ const KNOWN: &[Known] = &[
         },
     },
 ];
-
-/// The difference with its replies changed in that way.
-fn changed(found: &Difference, change: fn(Bson) -> Bson) -> Difference {
-    let changed = |replies: &[Document]| -> Vec<Document> {
-        let changed = replies.iter().map(|reply| change(reply.clone().into()));
-        changed
-            .filter_map(|reply| reply.as_document().cloned())
-            .collect()
-    };
-    let replies = (changed(&found.theirs), changed(&found.ours));
-    Difference::new(&found.steps, found.what, replies)
-}
-
-/// True if the replies are the same once each is changed in that way.
-fn same_when(found: &Difference, change: fn(Bson) -> Bson) -> bool {
-    let changed = changed(found, change);
-    !reply::differ(&found.steps, found.what, &changed.theirs, &changed.ours)
-}
-
-/// True if the replies are the same but for the fields of those names, at any depth.
-fn same_but_for(found: &Difference, names: &[String]) -> bool {
-    let without = |replies: &[Document]| -> Vec<Document> {
-        let without = replies.iter().map(|reply| without_fields(reply, names));
-        without.collect()
-    };
-    let (theirs, ours) = (without(&found.theirs), without(&found.ours));
-    !names.is_empty() && !reply::differ(&found.steps, found.what, &theirs, &ours)
-}
-
-fn without_fields(document: &Document, names: &[String]) -> Document {
-    fn inside(value: &Bson, names: &[String]) -> Bson {
-        match value {
-            Bson::Document(document) => without_fields(document, names).into(),
-            Bson::Array(list) => {
-                let list: Vec<Bson> = list.iter().map(|value| inside(value, names)).collect();
-                list.into()
-            }
-            other => other.clone(),
-        }
-    }
-    let kept = document.iter().filter(|(name, _)| !names.contains(name));
-    kept.map(|(name, value)| (name.clone(), inside(value, names)))
-        .collect()
-}
-
-/// Changes every value that is neither a document nor an array.
-fn each(value: Bson, change: fn(Bson) -> Bson) -> Bson {
-    match value {
-        Bson::Array(list) => {
-            let list = list.into_iter().map(|value| each(value, change));
-            list.collect::<Vec<_>>().into()
-        }
-        Bson::Document(document) => {
-            let fields = document.into_iter();
-            let fields = fields.map(|(name, value)| (name, each(value, change)));
-            fields.collect::<Document>().into()
-        }
-        other => change(other),
-    }
-}
-
-/// Doubles and decimals to twelve digits, of which a sum of large numbers loses some.
-fn rounded(value: Bson) -> Bson {
-    each(value, |value| {
-        let number = match &value {
-            Bson::Double(double) => *double,
-            Bson::Decimal128(decimal) => decimal.to_string().parse().unwrap_or(f64::NAN),
-            _ => return value,
-        };
-        Bson::String(format!("{number:.9e}"))
-    })
-}
-
-/// Texts without a Z at their end.
-fn without_zulu(value: Bson) -> Bson {
-    each(value, |value| match value {
-        Bson::String(text) => text.trim_end_matches('Z').into(),
-        other => other,
-    })
-}
-
-/// `{"": MinKey}` as MinKey.
-fn without_wrappers(value: Bson) -> Bson {
-    match value {
-        Bson::Document(document) if document.len() == 1 && document.contains_key("") => {
-            let inner = document.into_iter().next().map(|(_, inner)| inner);
-            inner.unwrap_or(Bson::Null)
-        }
-        Bson::Array(list) => {
-            let list = list.into_iter().map(without_wrappers);
-            list.collect::<Vec<_>>().into()
-        }
-        Bson::Document(document) => {
-            let fields = document.into_iter();
-            let fields = fields.map(|(name, value)| (name, without_wrappers(value)));
-            fields.collect::<Document>().into()
-        }
-        other => other,
-    }
-}
-
-/// Rows without fields that are null, and the values of a distinct without null and undefined.
-fn without_nulls(value: Bson) -> Bson {
-    let Bson::Document(mut reply) = value else {
-        return value;
-    };
-    if let Ok(values) = reply.get_array_mut("values") {
-        values.retain(|value| !matches!(value, Bson::Null | Bson::Undefined));
-    }
-    if let Ok(cursor) = reply.get_document_mut("cursor") {
-        for batch in ["firstBatch", "nextBatch"] {
-            for row in cursor.get_array_mut(batch).into_iter().flatten() {
-                if let Bson::Document(fields) = row {
-                    let fields = std::mem::take(fields).into_iter();
-                    *row = fields
-                        .filter(|(_, value)| *value != Bson::Null)
-                        .collect::<Document>()
-                        .into();
-                }
-            }
-        }
-    }
-    reply.into()
-}
-
-fn has_fraction(value: &Bson) -> bool {
-    let Bson::Decimal128(decimal) = value else {
-        return false;
-    };
-    let number: f64 = decimal.to_string().parse().unwrap_or(0.0);
-    number.fract() != 0.0
-}
-
-/// True if both gave the same rows in the same batches, but that one of them had to ask once more to learn that it was all.
-fn ends_with_an_empty_batch(found: &Difference) -> bool {
-    let sizes = |replies: &[Document]| -> Vec<usize> {
-        let mut sizes: Vec<usize> = replies
-            .iter()
-            .filter_map(reply::batch)
-            .map(Vec::len)
-            .collect();
-        while sizes.last() == Some(&0) {
-            sizes.pop();
-        }
-        sizes
-    };
-    let rows = |replies: &[Document]| reply::ordered_rows(&found.steps, replies);
-    sizes(&found.theirs) == sizes(&found.ours)
-        && rows(&found.theirs).is_some()
-        && rows(&found.theirs) == rows(&found.ours)
-}
-
-/// True if all that differs is an empty collection that mongod has and Sundown has not.
-fn lacks_an_empty_collection(found: &Difference) -> bool {
-    // Each collection is a reply of find and one of listIndexes; the names of all come last.
-    let theirs = found.theirs.chunks(2);
-    let differing = theirs
-        .zip(found.ours.chunks(2))
-        .filter(|(theirs, ours)| reply::differ(&found.steps, What::State, theirs, ours));
-    let mut differing = differing.peekable();
-    differing.peek().is_some()
-        && differing.all(|(theirs, ours)| {
-            let empty = reply::batch(&theirs[0]).is_some_and(Vec::is_empty);
-            let missing = ours
-                .get(1)
-                .is_some_and(|ours| ours.get_i32("code").ok() == Some(26));
-            theirs[0].contains_key("collections") || (empty && missing)
-        })
-}

@@ -1,9 +1,10 @@
-//! Random commands to Sundown and to a genuine mongod 6.0.5; what they answer, and what their collections hold afterwards,
-//! must be the same.
+//! Sends random commands to Sundown and to a real mongod 6.0.5. Their replies, and the contents of their collections
+//! afterwards, must be the same.
 //!
-//! `MONGODB_URI` names the mongod (`tests/mongod.sh start DIR` starts one). Without it nothing is compared, and a line says so.
-//! A long run: `SEED=1 ROUNDS=10000 cargo test --test differential -- --ignored long`. A finding is cut down to a few lines;
-//! with those in a file, `SCRIPT=file cargo test --test differential -- --ignored script` plays them again.
+//! `MONGODB_URI` names the mongod (`tests/mongod.sh start DIR` starts one). Without it nothing is compared, and the test
+//! prints a line about that. A long run: `SEED=1 ROUNDS=10000 cargo test --test differential -- --ignored long`. A finding
+//! is shortened to a few lines. If they are in a file, `SCRIPT=file cargo test --test differential -- --ignored script`
+//! plays them again.
 //! [`known`] lists the differences that have a reason.
 
 #![allow(clippy::unwrap_used)] // a panic says where
@@ -19,6 +20,7 @@ mod random;
 mod reply;
 mod script;
 mod shrink;
+mod similar;
 mod witness;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,9 +31,9 @@ use bson::Bson;
 use difference::Difference;
 use pair::Pair;
 
-/// Commands of a round, besides those that fill its collections.
+/// The number of commands in a round, besides those that fill its collections.
 const COMMANDS: usize = 12;
-/// A run ends when it has so many.
+/// A run ends when it has this many findings.
 const ENOUGH: usize = 30;
 
 /// Only a long run can tell which known differences no longer exist.
@@ -41,12 +43,12 @@ enum Length {
     Long,
 }
 
-/// The servers, if there is a mongod to compare with.
+/// Connects to the servers, if there is a mongod to compare with.
 fn servers(test: &str) -> Option<Pair> {
     match std::env::var("MONGODB_URI") {
         Ok(uri) => Some(Pair::new(&uri)),
         Err(_) => {
-            // Past the harness, which shows nothing of a test that passes.
+            // Written directly, because the test harness shows no output of a test that passes.
             let _ = writeln!(
                 std::io::stderr(),
                 "differential: {test} DID NOT RUN: MONGODB_URI names no mongod (tests/mongod.sh starts one)"
@@ -56,7 +58,7 @@ fn servers(test: &str) -> Option<Pair> {
     }
 }
 
-/// Plays rounds. Shows the faults that they find, each once, and how often each known difference was met.
+/// Plays rounds. Prints each fault once, and how often each known difference occurred.
 fn explore(pair: &mut Pair, first: u64, rounds: u64, length: Length) {
     let mut two_faults = 0;
     let mut faults: BTreeMap<String, u64> = BTreeMap::new();
@@ -71,7 +73,7 @@ fn explore(pair: &mut Pair, first: u64, rounds: u64, length: Length) {
         };
         let name = name(&small);
         faults.entry(name).or_insert_with(|| {
-            // At once: a long run may be ended before it ends.
+            // Printed at once, because a long run may be stopped early.
             let shown = script::print(&small);
             let _ = writeln!(std::io::stderr(), "\nseed {seed}\n{shown}");
             seed
@@ -87,7 +89,7 @@ fn explore(pair: &mut Pair, first: u64, rounds: u64, length: Length) {
         pair.reasons
     );
     if length == Length::Long {
-        // Mended, or beyond what the generator reaches.
+        // The difference was fixed, or the generator does not reach it.
         for reason in known::reasons().filter(|reason| !pair.reasons.contains_key(reason)) {
             let _ = writeln!(std::io::stderr(), "never met: {reason}");
         }
@@ -95,7 +97,8 @@ fn explore(pair: &mut Pair, first: u64, rounds: u64, length: Length) {
     assert!(faults.is_empty(), "faults, as shown above: {faults:#?}");
 }
 
-/// Two findings with the same name have most likely one cause: the operators that are left, and the codes.
+/// Returns a name for a finding: the remaining operators and the codes. Findings with the same name most likely have the
+/// same cause.
 fn name(fault: &Difference) -> String {
     let mut words = BTreeSet::new();
     for step in &fault.steps {
@@ -133,7 +136,7 @@ fn every_operator_is_sent() {
     generate::check_complete();
 }
 
-/// The gate's share: the same commands every time.
+/// The part that CI runs: always the same commands.
 #[test]
 fn short() {
     if let Some(mut pair) = servers("short") {

@@ -1,4 +1,4 @@
-//! The two servers, and a script played to both.
+//! The two servers, and playing a script on both.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -23,11 +23,11 @@ pub struct Pair {
     ours: Server,
     theirs: Server,
     _world: World,
-    /// How many commands were played.
+    /// The number of commands that were played.
     pub commands: usize,
-    /// How often each known difference was met.
+    /// How often each known difference occurred.
     pub reasons: BTreeMap<&'static str, usize>,
-    /// The codes of the last replies that agreed or differed for a known reason; 0 where they were successes.
+    /// The codes of the last replies that agreed, or differed for a known reason. 0 means success.
     pub last: (i32, i32),
 }
 
@@ -40,12 +40,12 @@ pub struct Server {
 // === impl Pair ===
 
 impl Pair {
-    /// A Sundown in this process beside the server of that URI.
+    /// Starts Sundown in this process and connects to the server at the URI.
     pub fn new(uri: &str) -> Self {
         let world = World::with(Reaper::Off, Clock::system(), |config| {
             config.topology = Topology::Standalone;
         });
-        // Tests that run at the same time must not meet on the server that they share.
+        // Tests that run at the same time use different databases on the shared server.
         let database = format!("differential_{}", std::process::id());
         Self {
             ours: Server {
@@ -90,12 +90,12 @@ impl Pair {
             if writes(&step.command) {
                 let states = (self.theirs.state(), self.ours.state());
                 if reply::differ(played, What::State, &states.0, &states.1) {
-                    // From here on they cannot agree.
+                    // From here on the servers cannot agree.
                     let found = Difference::new(played, What::State, states);
                     return (!expected && !self.is_known(&found)).then_some(found);
                 }
                 if reply::makes_sets(&step.command) {
-                    // The order of their elements is each server's own, and later commands show it.
+                    // Each server orders these elements differently, and later commands show that.
                     return None;
                 }
             }
@@ -125,7 +125,7 @@ impl Drop for Pair {
 // === impl Server ===
 
 impl Server {
-    /// A lost connection is an answer, too.
+    /// A lost connection counts as a reply, too.
     pub fn ask(&mut self, command: Document) -> Document {
         match self.client.command(&self.database, command.clone()) {
             Ok(reply) => reply,
@@ -138,14 +138,14 @@ impl Server {
         }
     }
 
-    /// The reply and those of the getMores.
+    /// Returns the reply and those of the getMores.
     fn run(&mut self, step: &Step) -> Vec<Document> {
         let mut replies = vec![self.ask(step.command.clone())];
         let Some(size) = step.more else {
             self.kill(&replies[0]);
             return replies;
         };
-        // A cursor that never ends shows as so many replies.
+        // Limits the replies of a cursor that never ends.
         while replies.len() < 50 {
             let cursor = replies[replies.len() - 1].get_document("cursor").ok();
             let id = cursor.and_then(|cursor| cursor.get_i64("id").ok());
@@ -171,7 +171,7 @@ impl Server {
         }
     }
 
-    /// Drops what a script has left; a wrong command may have made a collection of any name.
+    /// Drops everything that a script left. A wrong command may have created a collection of any name.
     fn clear(&mut self) {
         for name in self.collections() {
             self.ask(doc! {"drop": name});
@@ -199,8 +199,8 @@ impl Server {
     }
 }
 
-/// True for what mongod 6.0.5 does not survive: it optimizes a new root that is an `$and` or `$or` twice, and the second time reads
-/// what the first one has moved away.
+/// Returns true for commands that crash mongod 6.0.5: it optimizes a new root that is an `$and` or `$or` twice, and the
+/// second time reads what the first pass has moved away.
 fn ends_mongod(value: &Bson) -> bool {
     let logic = |root: &Bson| {
         let root = root.as_document();

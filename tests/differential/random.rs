@@ -1,4 +1,4 @@
-//! Choices from a seed: the same seed, the same choices.
+//! Random choices. The same seed gives the same choices.
 
 use crate::support::dice::Dice;
 
@@ -8,7 +8,7 @@ pub struct Random(Dice);
 
 impl Random {
     pub fn new(seed: u64) -> Self {
-        // Neighbouring seeds must not begin alike, and zero is no state.
+        // Neighbouring seeds must give different sequences, and the state must not be zero.
         let mixed = (seed ^ 0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mut dice = Dice(mixed | 1);
         for _ in 0..8 {
@@ -18,11 +18,11 @@ impl Random {
     }
 
     pub fn below(&mut self, n: usize) -> usize {
-        // The high bits are the better ones.
+        // The high bits are more random.
         ((self.0.next() >> 16) % n as u64) as usize
     }
 
-    /// True with that many percent.
+    /// Returns true with this probability in percent.
     pub fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }

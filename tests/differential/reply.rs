@@ -1,5 +1,5 @@
-//! When two replies are the same. Values, their types, the order of fields and rows, error codes and their names count; words of
-//! messages do not, nor what each server makes up for itself (ids of cursors, ObjectIds, UUIDs, the time).
+//! Decides whether two replies are the same. It compares values, their types, the order of fields and rows, error codes and
+//! their names. It ignores messages and everything that a server generates (ids of cursors, ObjectIds, UUIDs, the time).
 
 use bson::{Bson, DateTime, Document};
 
@@ -11,7 +11,7 @@ pub fn differ(steps: &[Step], what: What, theirs: &[Document], ours: &[Document]
     text(steps, what, theirs) != text(steps, what, ours)
 }
 
-/// The replies as text, without what may differ.
+/// Returns the replies as text, without the parts that may differ.
 pub fn text(steps: &[Step], what: What, replies: &[Document]) -> String {
     let command = &steps[steps.len() - 1].command;
     if takes_some_of_unknown_order(steps) {
@@ -37,7 +37,7 @@ pub fn text(steps: &[Step], what: What, replies: &[Document]) -> String {
     });
     let mut lines: Vec<String> = lines.collect();
     if order != Order::Known && lines.len() > 1 {
-        // Which row came in which batch is not known either.
+        // It is not known either which row comes in which batch.
         if let Some(rows) = rows(steps, replies) {
             let sizes = replies
                 .iter()
@@ -49,12 +49,12 @@ pub fn text(steps: &[Step], what: What, replies: &[Document]) -> String {
     lines.join("\n")
 }
 
-/// What is known about the order of the rows in a reply.
+/// The known facts about the order of rows in a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
     Known,
     Unknown,
-    /// Nor that of elements in the arrays of `$addToSet`.
+    /// The order of the elements in the arrays of `$addToSet` is unknown, too.
     Anywhere,
 }
 
@@ -82,12 +82,12 @@ impl Order {
     }
 }
 
-/// True if a pipeline makes arrays whose order is not known.
+/// Returns true if a pipeline builds arrays in an unknown order.
 pub fn makes_sets(command: &Document) -> bool {
     command.contains_key("pipeline") && command.to_string().contains("$addToSet")
 }
 
-/// True if the command takes some of the rows, and it is not known which come first: only their number can be compared.
+/// Returns true if the command takes some of the rows and the order is unknown. Then only their number can be compared.
 fn takes_some_of_unknown_order(steps: &[Step]) -> bool {
     let Step { command, more } = &steps[steps.len() - 1];
     if more.is_none() && Order::of(steps) != Order::Known {
@@ -114,20 +114,20 @@ fn is_indexed(steps: &[Step]) -> bool {
     all.any(|step| step.command.contains_key("createIndexes"))
 }
 
-/// Groups come in any order, and groups by arrays may be equal to a sort.
+/// Groups have no order, and groups by arrays may be equal for a sort.
 fn grouping(said: &str) -> bool {
     ["$group", "$sortByCount"]
         .iter()
         .any(|stage| said.contains(stage))
 }
 
-/// The part of a reply that both servers must give.
+/// Returns the part of a reply that must be the same on both servers.
 fn essence(command: &Document, reply: &Document) -> Document {
     let verb = match reply
         .get_document("cursor")
         .and_then(|cursor| cursor.get_array("firstBatch"))
     {
-        // Also where the state of a collection is asked for.
+        // Also in replies about the state of a collection.
         Ok(rows) if rows.iter().all(is_index) && !rows.is_empty() => "listIndexes",
         _ => command.keys().next().map_or("", String::as_str),
     };
@@ -142,7 +142,7 @@ fn essence(command: &Document, reply: &Document) -> Document {
     }
     let mut essence = Document::new();
     let mut fields: Vec<_> = reply.iter().collect();
-    // The order of a reply's own fields is nobody's business; that of a document's is.
+    // The order of the reply's own fields does not matter. That of a document's fields does.
     fields.sort_by_key(|(name, _)| *name);
     for (name, value) in fields {
         let value = match (name.as_str(), value) {
@@ -180,7 +180,7 @@ fn sorted(document: &Document) -> Document {
     fields.into_iter().collect()
 }
 
-/// Descriptions of indexes are made by the server, each in its own order.
+/// Each server describes indexes with its own order of fields.
 fn sort_descriptions(cursor: &mut Document) {
     if let Ok(rows) = cursor.get_array_mut("firstBatch") {
         for row in rows.iter_mut() {
@@ -191,7 +191,7 @@ fn sort_descriptions(cursor: &mut Document) {
     }
 }
 
-/// The value with the fields of all its documents in the order of their names.
+/// Returns the value with the fields of all documents sorted by name.
 pub fn sorted_deeply(value: Bson) -> Bson {
     match value {
         Bson::Array(list) => list
@@ -216,7 +216,7 @@ fn only(document: &Document, names: &[&str]) -> Document {
         .collect()
 }
 
-/// The present as one instant, and NaN as one value.
+/// Replaces times near now by one instant, and every NaN by one value.
 fn settled(value: Bson) -> Bson {
     match value {
         Bson::DateTime(date) => {
@@ -250,7 +250,7 @@ fn sort_rows(reply: &mut Bson, order: Order) {
     }
 }
 
-/// All rows of a cursor as text, in their order where that is known; nothing if a batch is missing.
+/// Returns all rows of a cursor as text, in their order if it is known, or `None` if a batch is missing.
 pub fn ordered_rows(steps: &[Step], replies: &[Document]) -> Option<Vec<String>> {
     let mut all = printed_rows(steps, replies)?;
     if Order::of(steps) != Order::Known {
@@ -259,7 +259,7 @@ pub fn ordered_rows(steps: &[Step], replies: &[Document]) -> Option<Vec<String>>
     Some(all)
 }
 
-/// The same in order of the text.
+/// Returns the same rows sorted as text.
 fn rows(steps: &[Step], replies: &[Document]) -> Option<Vec<String>> {
     let mut all = printed_rows(steps, replies)?;
     all.sort();
@@ -284,7 +284,7 @@ fn printed_rows(steps: &[Step], replies: &[Document]) -> Option<Vec<String>> {
     Some(rows)
 }
 
-/// The rows that a reply has.
+/// Returns the rows of a reply.
 pub fn batch(reply: &Document) -> Option<&Vec<Bson>> {
     let cursor = reply.get_document("cursor").ok()?;
     let batch = cursor.get_array("firstBatch");

@@ -1,4 +1,4 @@
-//! Scripts as text: `> run {...}` is a statement of a golden case, too.
+//! Scripts as text. `> run {...}` is also a statement of the golden scripts.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use crate::reply;
 use crate::support::literal::Reader;
 use crate::support::print::Printer;
 
-/// The difference as lines that show it and that can be played again.
+/// Returns the difference as lines that show it and that can be played again.
 pub fn print(difference: &Difference) -> String {
     let mut out = String::new();
     for step in &difference.steps {
@@ -35,7 +35,7 @@ pub fn print(difference: &Difference) -> String {
     ];
     for (who, replies, said, other) in sides {
         let _ = writeln!(out, "{who}{what}:");
-        // Lines that both have say nothing.
+        // Lines that both replies have are left out.
         let differing = said
             .lines()
             .filter(|line| other.lines().all(|other| other != *line));
@@ -56,7 +56,7 @@ fn message(reply: &bson::Document) -> Option<&str> {
     inner.unwrap_or(reply).get_str("errmsg").ok()
 }
 
-/// The statements of a script; other lines say nothing.
+/// Parses the statements of a script. Other lines are ignored.
 pub fn parse(text: &str) -> Vec<Step> {
     let mut steps = Vec::new();
     for line in text.lines() {

@@ -1,4 +1,4 @@
-//! Cuts a script down while it still shows the same kind of difference.
+//! Shortens a script as long as it still shows the same kind of difference.
 
 use bson::{Bson, Document};
 
@@ -6,11 +6,11 @@ use crate::difference::{Difference, What};
 use crate::generate::Step;
 use crate::pair::Pair;
 
-/// How often a script is played at most.
+/// The largest number of times that a script is played.
 const PLAYS: usize = 900;
 
-/// The smallest script that was found; nothing if two things are wrong in it, and the servers only disagree about which
-/// of them they tell.
+/// Returns the smallest script that was found, or `None` if the command has two errors and the servers only report
+/// different ones.
 pub fn shrink(pair: &mut Pair, found: Difference) -> Option<Difference> {
     let mut shrinker = Shrinker {
         pair,
@@ -23,7 +23,7 @@ pub fn shrink(pair: &mut Pair, found: Difference) -> Option<Difference> {
     if shrinker.has_two_faults() {
         return None;
     }
-    // Each cut may make way for another.
+    // Each cut may make another one possible.
     loop {
         let before = shrinker.best.steps.clone();
         shrinker.drop_steps();
@@ -39,12 +39,12 @@ struct Shrinker<'a> {
     pair: &'a mut Pair,
     kind: Kind,
     plays: usize,
-    /// Whether mongod gave its code, or Sundown its own, to another form of the command, without being alone in it.
+    /// Whether mongod or Sundown returned its own code for another form of the command, and the other server agreed.
     agreed: (bool, bool),
     best: Difference,
 }
 
-/// What stays the same while a script gets shorter.
+/// The properties that stay the same while a script gets shorter.
 #[derive(PartialEq)]
 struct Kind {
     what: What,
@@ -67,7 +67,7 @@ impl Kind {
 // === impl Shrinker ===
 
 impl Shrinker<'_> {
-    /// Takes the steps if they show the same.
+    /// Accepts the steps if they show the same difference.
     fn take(&mut self, steps: &[Step]) -> bool {
         if self.plays >= PLAYS {
             return false;
@@ -84,7 +84,8 @@ impl Shrinker<'_> {
         same
     }
 
-    /// True if one change of the command has both servers give the one code, and another change the other code.
+    /// Returns true if both servers return the one code after one change of the command, and the other code after another
+    /// change.
     fn has_two_faults(&mut self) -> bool {
         let (theirs, ours) = self.kind.codes;
         if theirs == 0 || ours == 0 || self.kind.what == What::State {
@@ -101,7 +102,7 @@ impl Shrinker<'_> {
         self.agreed == (true, true)
     }
 
-    /// Another form of the command brought no difference, or a known one.
+    /// Another form of the command showed no difference, or a known one.
     fn note_agreement(&mut self) {
         self.agreed.0 |= self.pair.last.0 == self.kind.codes.0;
         self.agreed.1 |= self.pair.last.1 == self.kind.codes.1;
@@ -131,7 +132,7 @@ impl Shrinker<'_> {
                 plain[at].more = Some(0);
                 self.take(&plain);
             }
-            // Smaller forms of a command are tried until none is taken.
+            // Tries smaller forms of a command until none is accepted.
             let mut nth = 0;
             loop {
                 let forms = smaller_document(&self.best.steps[at].command, true);
@@ -151,7 +152,8 @@ impl Shrinker<'_> {
     }
 }
 
-/// The document without a field, or with a smaller value in one. The first field of a command names it and stays.
+/// Returns the document without one field, or with a smaller value in one. The first field of a command is its name and
+/// stays.
 fn smaller_document(document: &Document, command: bool) -> Vec<Document> {
     let mut forms = Vec::new();
     let kept = usize::from(command);
@@ -173,7 +175,7 @@ fn smaller_document(document: &Document, command: bool) -> Vec<Document> {
 fn smaller_value(value: &Bson) -> Vec<Bson> {
     match value {
         Bson::Document(document) => {
-            // What is inside may do without it.
+            // The inner part may work without the outer one.
             let inside = document.values().cloned();
             let fewer = smaller_document(document, false).into_iter();
             inside.chain(fewer.map(Bson::Document)).collect()

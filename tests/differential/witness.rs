@@ -1,5 +1,5 @@
-//! Asks the servers about parts of a command, to prove a reason: an error that one of them does not come to must be an error to it,
-//! too, where the part stands alone.
+//! Sends parts of a command to the servers to prove a reason. If one server stops before it reaches the other server's
+//! error, it must return that error for the part alone.
 
 use bson::{Bson, Document, doc};
 
@@ -7,7 +7,7 @@ use crate::difference::{Difference, code};
 use crate::known;
 use crate::pair::Server;
 
-/// The two servers, in the state in which the difference showed.
+/// The two servers, in the state in which the difference occurred.
 pub struct Witness<'a> {
     pub theirs: &'a mut Server,
     pub ours: &'a mut Server,
@@ -16,7 +16,8 @@ pub struct Witness<'a> {
 // === impl Witness ===
 
 impl Witness<'_> {
-    /// True if each server fails as the other one did with a part of the command. One that failed alone needs no proof.
+    /// Returns true if each server fails with the error of the other for a part of the command. If only one failed, the
+    /// other needs no proof.
     pub fn part_fails(&mut self, found: &Difference) -> bool {
         let (theirs, ours) = found.codes();
         theirs != ours
@@ -24,7 +25,7 @@ impl Witness<'_> {
             && (theirs == 0 || self.we_fail_as_they_do(found))
     }
 
-    /// True if mongod fails with a part of the command as Sundown did with the whole.
+    /// Returns true if mongod fails for a part of the command with Sundown's error for the whole.
     pub fn they_fail_as_we_do(&mut self, found: &Difference) -> bool {
         let ours = found.codes().1;
         let mut parts = parts(found.command()).into_iter();
@@ -44,8 +45,8 @@ impl Witness<'_> {
     }
 }
 
-/// Commands that compute parts of a command: its stages one by one and from the first on, its filters, its projections and each
-/// expression that stands anywhere in it, on the documents of the collection and on an empty one.
+/// Returns commands that run parts of a command: its stages one by one and from the first on, its filters, its projections
+/// and each expression at any depth, on the documents of the collection and on an empty document.
 fn parts(command: &Document) -> Vec<Document> {
     let mut parts = Vec::new();
     let mut pipelines = Vec::new();
@@ -76,7 +77,7 @@ fn parts(command: &Document) -> Vec<Document> {
     parts
 }
 
-/// A pipeline on the documents that are there, and on an empty one.
+/// Returns a pipeline on the existing documents, and one on an empty document.
 fn run(stages: &[Document], parts: &mut Vec<Document>) {
     let merges = stages.iter().filter(|stage| stage.contains_key("$merge"));
     let writes = |stage: &Document| stage.contains_key("$out") || stage.contains_key("$merge");
@@ -91,7 +92,7 @@ fn run(stages: &[Document], parts: &mut Vec<Document>) {
     let mut on_empty = vec![doc! {"$documents": [{}]}];
     on_empty.extend_from_slice(&stages[usize::from(has_documents)..]);
     parts.push(doc! {"aggregate": 1, "pipeline": on_empty, "cursor": {}});
-    // It has nothing to write here.
+    // The stage has nothing to write here.
     parts.extend(
         merges.map(|merge| doc! {"aggregate": "nosuch", "pipeline": [merge.clone()], "cursor": {}}),
     );
@@ -102,7 +103,7 @@ fn run(stages: &[Document], parts: &mut Vec<Document>) {
     }
 }
 
-/// What a group accumulates, for every document: some accumulators look at one only.
+/// Returns the arguments of the accumulators for every document, because some accumulators read only one.
 fn pushed(group: &Bson, parts: &mut Vec<Document>) {
     for accumulator in group.as_document().into_iter().flat_map(Document::values) {
         let argument = accumulator
@@ -119,7 +120,7 @@ fn pushed(group: &Bson, parts: &mut Vec<Document>) {
     }
 }
 
-/// Every list of stages, at any depth.
+/// Returns every list of stages, at any depth.
 fn collect_pipelines(value: &Bson, found: &mut Vec<Vec<Document>>) {
     match value {
         Bson::Document(document) => document
@@ -140,7 +141,7 @@ fn collect_pipelines(value: &Bson, found: &mut Vec<Vec<Document>>) {
     }
 }
 
-/// Every document that can be an expression, at any depth.
+/// Returns every document that can be an expression, at any depth.
 fn collect_expressions(value: &Bson, found: &mut Vec<Bson>) {
     match value {
         Bson::Document(document) => {

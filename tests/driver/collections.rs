@@ -3,19 +3,19 @@
 use mongodb::bson::{Document, doc};
 use mongodb::{Collection, IndexModel};
 
-use crate::house::default_house;
+use crate::server::default_server;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn collections_and_indexes() {
-    let house = default_house().await;
-    house.database.create_collection("one").await.unwrap();
-    let two: Collection<Document> = house.database.collection("two");
+    let test_server = default_server().await;
+    test_server.database.create_collection("one").await.unwrap();
+    let two: Collection<Document> = test_server.database.collection("two");
     two.insert_one(doc! {"a": 1, "b": [1, 2]}).await.unwrap();
-    let mut names = house.database.list_collection_names().await.unwrap();
+    let mut names = test_server.database.list_collection_names().await.unwrap();
     names.sort();
     assert_eq!(names, ["one", "two"]);
     assert!(
-        house
+        test_server
             .client
             .list_database_names()
             .await
@@ -39,14 +39,14 @@ async fn collections_and_indexes() {
     two.drop_indexes().await.unwrap();
     assert_eq!(two.list_index_names().await.unwrap(), ["_id_"]);
     two.drop().await.unwrap();
-    house.database.drop().await.unwrap();
+    test_server.database.drop().await.unwrap();
     assert!(
-        house
+        test_server
             .database
             .list_collection_names()
             .await
             .unwrap()
             .is_empty()
     );
-    house.server.stop().await;
+    test_server.server.stop().await;
 }

@@ -1,4 +1,4 @@
-//! Documents: written, found, counted, refused.
+//! Documents: inserts, finds, counts and errors.
 
 use futures_util::{StreamExt, TryStreamExt};
 use mongodb::bson::{Bson, Document, doc};
@@ -6,7 +6,7 @@ use mongodb::options::{IndexOptions, ReturnDocument};
 use mongodb::{Collection, IndexModel};
 use serde::{Deserialize, Serialize};
 
-use crate::house::{code, default_house};
+use crate::server::{code, default_server};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Book {
@@ -29,8 +29,8 @@ fn book(id: i32, title: &str, year: i32) -> Book {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn create_read_update_delete() {
-    let house = default_house().await;
-    let books: Collection<Book> = house.database.collection("books");
+    let test_server = default_server().await;
+    let books: Collection<Book> = test_server.database.collection("books");
     let inserted = books.insert_one(book(1, "Dawn", 1960)).await.unwrap();
     assert_eq!(inserted.inserted_id, Bson::Int32(1));
     let many = books
@@ -132,15 +132,15 @@ async fn create_read_update_delete() {
     );
     assert_eq!(books.delete_many(doc! {}).await.unwrap().deleted_count, 19);
     assert_eq!(books.estimated_document_count().await.unwrap(), 0);
-    house.server.stop().await;
+    test_server.server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bulk_writes() {
-    let house = default_house().await;
-    let books: Collection<Document> = house.database.collection("books");
-    let films: Collection<Document> = house.database.collection("films");
-    let done = house
+    let test_server = default_server().await;
+    let books: Collection<Document> = test_server.database.collection("books");
+    let films: Collection<Document> = test_server.database.collection("films");
+    let done = test_server
         .client
         .bulk_write([
             books.insert_one_model(doc! {"_id": 1}).unwrap(),
@@ -151,13 +151,13 @@ async fn bulk_writes() {
     assert_eq!(done.inserted_count, 2);
     assert_eq!(books.count_documents(doc! {}).await.unwrap(), 1);
     assert_eq!(films.count_documents(doc! {"n": 1}).await.unwrap(), 1);
-    house.server.stop().await;
+    test_server.server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ids_are_made_and_errors_have_their_kinds() {
-    let house = default_house().await;
-    let things: Collection<Document> = house.database.collection("things");
+async fn ids_are_generated_and_errors_have_their_kinds() {
+    let test_server = default_server().await;
+    let things: Collection<Document> = test_server.database.collection("things");
     let id = things.insert_one(doc! {"a": 1}).await.unwrap().inserted_id;
     assert!(matches!(id, Bson::ObjectId(_)));
     let error = things
@@ -195,7 +195,7 @@ async fn ids_are_made_and_errors_have_their_kinds() {
 
     let error = things.find(doc! {"a": {"$nope": 1}}).await.unwrap_err();
     assert_eq!(code(&error), Some(2));
-    let error = house
+    let error = test_server
         .database
         .run_command(doc! {"nope": 1})
         .await
@@ -206,13 +206,13 @@ async fn ids_are_made_and_errors_have_their_kinds() {
         .await
         .unwrap_err();
     assert!(code(&error).is_some());
-    house.server.stop().await;
+    test_server.server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cursors() {
-    let house = default_house().await;
-    let numbers: Collection<Document> = house.database.collection("numbers");
+    let test_server = default_server().await;
+    let numbers: Collection<Document> = test_server.database.collection("numbers");
     numbers
         .insert_many((0..1_000).map(|n| doc! {"_id": n, "n": n % 10}))
         .await
@@ -224,7 +224,7 @@ async fn cursors() {
         next += 1;
     }
     assert_eq!(next, 1_000);
-    // One that is dropped half way is killed; the server goes on.
+    // A cursor that is dropped before its end is killed. The server continues.
     let mut cursor = numbers.find(doc! {}).batch_size(2).await.unwrap();
     assert!(cursor.next().await.unwrap().is_ok());
     drop(cursor);
@@ -257,13 +257,13 @@ async fn cursors() {
         .unwrap();
     assert_eq!(sorted[0], doc! {"_id": 9, "n": 9});
     assert_eq!(sorted.len(), 1_000);
-    house.server.stop().await;
+    test_server.server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_clients_at_once() {
-    let house = default_house().await;
-    let things: Collection<Document> = house.database.collection("things");
+    let test_server = default_server().await;
+    let things: Collection<Document> = test_server.database.collection("things");
     let tasks: Vec<_> = (0..16)
         .map(|nth| {
             let things = things.clone();
@@ -302,15 +302,15 @@ async fn many_clients_at_once() {
             .unwrap(),
         800
     );
-    house.server.stop().await;
+    test_server.server.stop().await;
 }
 
 /// A message may be a little larger than a document, so that a document of the largest size can be sent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_document_cannot_become_too_large() {
     const LARGEST: usize = 16 * 1024 * 1024;
-    let house = default_house().await;
-    let things: Collection<Document> = house.database.collection("things");
+    let test_server = default_server().await;
+    let things: Collection<Document> = test_server.database.collection("things");
     things.insert_one(doc! {"_id": 1, "x": 0}).await.unwrap();
     let empty = doc! {"_id": 1, "x": ""}.to_vec().unwrap().len();
     let sized = |id: i32, size: usize| doc! {"_id": id, "x": "a".repeat(size - empty)};
@@ -334,5 +334,5 @@ async fn a_document_cannot_become_too_large() {
         assert_eq!(stored.to_vec().unwrap().len(), LARGEST, "{indexed}");
         assert_eq!(things.count_documents(doc! {}).await.unwrap(), 1);
     }
-    house.server.stop().await;
+    test_server.server.stop().await;
 }

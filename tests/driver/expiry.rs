@@ -1,4 +1,4 @@
-//! Documents that end.
+//! Documents that expire.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use mongodb::bson::{DateTime, Document, doc, oid::ObjectId};
 use mongodb::options::IndexOptions;
 use mongodb::{Collection, IndexModel};
 
-use crate::house::{START, default_house};
+use crate::server::{START, default_server};
 
 /// A TTL index.
 fn expiring(field: &str, seconds: u64) -> IndexModel {
@@ -18,11 +18,11 @@ fn expiring(field: &str, seconds: u64) -> IndexModel {
         .build()
 }
 
-/// Sessions for someone who comes back, links that live a minute: Cosmos' settings through MongoDB's driver.
+/// Sessions that are renewed, and links that live for a minute: the settings of Cosmos DB through MongoDB's driver.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn documents_end_on_time() {
-    let house = default_house().await;
-    let sessions: Collection<Document> = house.database.collection("sessions");
+    let test_server = default_server().await;
+    let sessions: Collection<Document> = test_server.database.collection("sessions");
     let ttl = expiring("_ts", 1_800);
     assert_eq!(
         sessions.create_index(ttl).await.unwrap().index_name,
@@ -49,9 +49,9 @@ async fn documents_end_on_time() {
             .map(|row| row.get_str("_id").unwrap().to_owned())
             .collect()
     };
-    house.clock.advance(59_999);
+    test_server.clock.advance(59_999);
     assert_eq!(there(&sessions).await, ["ann", "link", "root"]);
-    house.clock.advance(1);
+    test_server.clock.advance(1);
     assert_eq!(there(&sessions).await, ["ann", "root"]);
     assert_eq!(sessions.count_documents(doc! {}).await.unwrap(), 2);
     assert_eq!(sessions.estimated_document_count().await.unwrap(), 2);
@@ -69,8 +69,8 @@ async fn documents_end_on_time() {
         .await
         .unwrap();
 
-    // Ann comes back, over the wire, half an hour but a second later: her session begins anew.
-    let admin = house.client.database("admin");
+    // Ann returns one second before half an hour is over, and her session is renewed.
+    let admin = test_server.client.database("admin");
     let travel = async |seconds: f64| {
         let command = doc! {"timeTravel": 1, "advanceSeconds": seconds};
         admin.run_command(command).await.unwrap();
@@ -100,18 +100,18 @@ async fn documents_end_on_time() {
         .unwrap()
         .unwrap();
     assert_eq!(stored.get_i64("_ts").unwrap(), START.0 / 1000);
-    house.server.stop().await;
+    test_server.server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cursor_that_outlives_its_documents() {
-    let house = default_house().await;
-    house
+async fn a_cursor_skips_documents_that_have_expired() {
+    let test_server = default_server().await;
+    test_server
         .database
         .run_command(doc! {"create": "queue", "defaultTtl": 10})
         .await
         .unwrap();
-    let queue: Collection<Document> = house.database.collection("queue");
+    let queue: Collection<Document> = test_server.database.collection("queue");
     queue
         .insert_many((0..50).map(|n| doc! {"_id": n, "ttl": if n % 2 == 0 { -1 } else { 10 }}))
         .await
@@ -135,26 +135,26 @@ async fn a_cursor_that_outlives_its_documents() {
         );
     }
     assert_eq!(seen, [1, 3, 5, 7, 9]);
-    house.clock.advance(10_000);
+    test_server.clock.advance(10_000);
     let rest: Vec<Document> = cursor.try_collect().await.unwrap();
     let rest: Vec<i32> = rest.iter().map(|row| row.get_i32("_id").unwrap()).collect();
     assert_eq!(rest, (0..50).step_by(2).collect::<Vec<_>>());
-    house.server.stop().await;
+    test_server.server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dates_as_in_mongodb() {
-    let house = default_house().await;
-    let events: Collection<Document> = house.database.collection("events");
+    let test_server = default_server().await;
+    let events: Collection<Document> = test_server.database.collection("events");
     let ttl = expiring("at", 5);
     events.create_index(ttl).await.unwrap();
     events
         .insert_one(doc! {"_id": ObjectId::new(), "at": DateTime::from_millis(START.0)})
         .await
         .unwrap();
-    house.clock.advance(4_999);
+    test_server.clock.advance(4_999);
     assert_eq!(events.count_documents(doc! {}).await.unwrap(), 1);
-    house.clock.advance(1);
+    test_server.clock.advance(1);
     assert_eq!(events.count_documents(doc! {}).await.unwrap(), 0);
-    house.server.stop().await;
+    test_server.server.stop().await;
 }

@@ -1,10 +1,10 @@
-//! The official driver as an ordinary user: nothing here knows that it is not talking to MongoDB, except where time is moved.
+//! The official driver as an ordinary user. Apart from moving the clock, nothing here depends on Sundown.
 
 #![allow(clippy::unwrap_used)]
 
-mod house;
 #[path = "../support/raw.rs"]
 mod raw;
+mod server;
 
 mod collections;
 mod documents;

@@ -1,11 +1,11 @@
-//! Sessions, writes that are sent twice, and transactions, of which there are none.
+//! Sessions, retried writes, and transactions, which are not supported.
 
 use futures_util::TryStreamExt;
 use mongodb::Collection;
 use mongodb::bson::{Document, doc};
 use sundown::config::Topology;
 
-use crate::house::{default_house, house};
+use crate::server::{default_server, test_server};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sessions_and_retryable_writes() {
@@ -16,9 +16,9 @@ async fn sessions_and_retryable_writes() {
             advertise: None,
         },
     ] {
-        let house = house(topology).await;
-        let things: Collection<Document> = house.database.collection("things");
-        let mut session = house.client.start_session().await.unwrap();
+        let test_server = test_server(topology).await;
+        let things: Collection<Document> = test_server.database.collection("things");
+        let mut session = test_server.client.start_session().await.unwrap();
         things
             .insert_one(doc! {"_id": 1, "n": 0})
             .session(&mut session)
@@ -36,14 +36,14 @@ async fn sessions_and_retryable_writes() {
         let rows: Vec<Document> = cursor.stream(&mut session).try_collect().await.unwrap();
         assert_eq!(rows, [doc! {"_id": 1, "n": 5}]);
 
-        // What the driver does after a lost reply: the same write under the same number.
+        // The driver sends the same write with the same number again after a lost reply.
         let write = doc! {
             "update": "things", "updates": [{"q": {"_id": 1}, "u": {"$inc": {"n": 1}}}],
             "txnNumber": 1_000i64,
         };
         let mut send = Vec::new();
         for _ in 0..2 {
-            let sent = house.database.run_command(write.clone());
+            let sent = test_server.database.run_command(write.clone());
             send.push(sent.session(&mut session).await.unwrap());
         }
         let (first, again) = (&send[0], &send[1]);
@@ -52,16 +52,16 @@ async fn sessions_and_retryable_writes() {
             things.find_one(doc! {}).await.unwrap(),
             Some(doc! {"_id": 1, "n": 6})
         );
-        house.server.stop().await;
+        test_server.server.stop().await;
     }
 }
 
-/// What is not there says so, by name.
+/// Features that are not built are refused by name.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_not_built_is_refused_by_name() {
-    let house = default_house().await;
-    let things: Collection<Document> = house.database.collection("things");
-    let mut session = house.client.start_session().await.unwrap();
+async fn planned_features_are_refused_by_name() {
+    let test_server = default_server().await;
+    let things: Collection<Document> = test_server.database.collection("things");
+    let mut session = test_server.client.start_session().await.unwrap();
     session.start_transaction().await.unwrap();
     let error = things
         .insert_one(doc! {"_id": 1})
@@ -76,5 +76,5 @@ async fn what_is_not_built_is_refused_by_name() {
     let error = things.watch().await.unwrap_err();
     assert!(error.to_string().contains("$changeStream"), "{error}");
     assert_eq!(things.count_documents(doc! {}).await.unwrap(), 0);
-    house.server.stop().await;
+    test_server.server.stop().await;
 }

@@ -6,21 +6,21 @@ use mongodb::bson::{Document, doc};
 use mongodb::options::CursorType;
 use mongodb::{Collection, Database};
 
-use crate::house::{House, default_house};
 use crate::raw::{Client, PATIENCE, body, msg};
+use crate::server::{TestServer, default_server};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// A capped collection with one document.
-async fn capped(house: &House) -> Collection<Document> {
+/// Creates a capped collection with one document.
+async fn capped(test_server: &TestServer) -> Collection<Document> {
     let create = doc! {"create": "log", "capped": true, "size": 100_000};
-    house.database.run_command(create).await.unwrap();
-    let log = house.database.collection("log");
+    test_server.database.run_command(create).await.unwrap();
+    let log = test_server.database.collection("log");
     log.insert_one(doc! {"_id": 1}).await.unwrap();
     log
 }
 
-/// How many getMores run.
+/// Returns the number of running getMores.
 async fn waiting(database: &Database) -> usize {
     let admin = database.client().database("admin");
     let running = admin.run_command(doc! {"currentOp": 1}).await.unwrap();
@@ -42,8 +42,8 @@ async fn until_waiting(database: &Database, wanted: usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_document_wakes_a_cursor_that_waits() {
-    let house = default_house().await;
-    let log = capped(&house).await;
+    let test_server = default_server().await;
+    let log = capped(&test_server).await;
     let find = log.find(doc! {}).cursor_type(CursorType::TailableAwait);
     let mut cursor = find.max_await_time(HOUR).await.unwrap();
     assert!(cursor.advance().await.unwrap());
@@ -52,7 +52,7 @@ async fn each_document_wakes_a_cursor_that_waits() {
             assert!(cursor.advance().await.unwrap());
             cursor
         });
-        until_waiting(&house.database, 1).await;
+        until_waiting(&test_server.database, 1).await;
         log.insert_one(doc! {"_id": n}).await.unwrap();
         cursor = tokio::time::timeout(PATIENCE, next)
             .await
@@ -61,16 +61,16 @@ async fn each_document_wakes_a_cursor_that_waits() {
         assert_eq!(cursor.deserialize_current().unwrap(), doc! {"_id": n});
     }
     drop(cursor);
-    house.server.stop().await;
+    test_server.server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_that_waits_ends_with_its_client_and_with_the_server() {
-    let house = default_house().await;
-    capped(&house).await;
+async fn a_waiting_cursor_ends_with_its_client_and_with_the_server() {
+    let test_server = default_server().await;
+    capped(&test_server).await;
     let mut clients = Vec::new();
     for _ in 0..2 {
-        let mut client = Client::connect(house.server.local_addr()).await;
+        let mut client = Client::connect(test_server.server.local_addr()).await;
         let find = bson::doc! {"find": "log", "tailable": true, "awaitData": true, "$db": "shop"};
         let opened = client.ask(find).await;
         let id = opened
@@ -83,9 +83,9 @@ async fn one_that_waits_ends_with_its_client_and_with_the_server() {
         client.send(&msg(7, 0, &[&body(more)])).await;
         clients.push(client);
     }
-    until_waiting(&house.database, 2).await;
+    until_waiting(&test_server.database, 2).await;
     drop(clients.pop());
-    until_waiting(&house.database, 1).await;
-    assert_eq!(house.server.stop().await, 0, "it waits for no cursor");
+    until_waiting(&test_server.database, 1).await;
+    assert_eq!(test_server.server.stop().await, 0, "it waits for no cursor");
     clients[0].assert_hung_up("the server has stopped").await;
 }

@@ -5,24 +5,24 @@ use bson::{Bson, Document};
 use super::matcher;
 use super::order::{compare, equal, integer, number, same_value};
 
-/// Code of the error that stops an update.
+/// The code of the error that stops an update.
 pub type Refusal = i64;
 
-/// What says which elements of an array are meant.
+/// The part of an update that selects array elements.
 #[derive(Default)]
 pub struct Conditions {
     pub filter: Document,
     pub array_filters: Option<Bson>,
 }
 
-/// A stage and what it is told.
+/// A stage and its argument.
 pub fn stage(given: &Bson) -> (&str, &Bson) {
     let stage = given.as_document().expect("a stage");
     let (name, spec) = stage.iter().next().expect("a stage");
     (name, spec)
 }
 
-/// Stages that set and unset, one after the other.
+/// Applies the stages `$set` and `$unset`, one after another.
 fn pipeline(stages: &[Bson], document: &Document) -> Document {
     let mut document = document.clone();
     for given in stages {
@@ -49,7 +49,7 @@ fn pipeline(stages: &[Bson], document: &Document) -> Document {
     document
 }
 
-/// A path, a sum, a literal or a constant; `None` is missing.
+/// Evaluates a path, a sum, a literal or a constant. `None` means missing.
 fn evaluate(expression: &Bson, document: &Document) -> Option<Bson> {
     match expression {
         Bson::String(path) if path.starts_with('$') => document.get(&path[1..]).cloned(),
@@ -71,7 +71,7 @@ fn evaluate(expression: &Bson, document: &Document) -> Option<Bson> {
     }
 }
 
-/// `arr.$`, `arr.$[]`, `arr.$[e]`: one change of some elements. `None` where the update has no such path.
+/// Applies one change to some elements: `arr.$`, `arr.$[]` or `arr.$[e]`. Returns `None` if the update has no such path.
 fn elements(
     update: &Document,
     document: &Document,
@@ -117,7 +117,7 @@ fn elements(
     Some(Ok(changed))
 }
 
-/// What becomes of a document. `inserting` says whether an upsert makes it.
+/// Applies an update to a document. `inserting` says whether an upsert creates it.
 pub fn apply(
     update: &Bson,
     document: &Document,
@@ -152,7 +152,7 @@ pub fn apply(
     if let Some(changed) = elements(update, document, conditions, now) {
         return changed;
     }
-    // One walk through the document, by path, whatever the operator.
+    // One walk through the document in the order of the paths, whatever the operators are.
     let mut changes: Vec<(&str, &str, &Bson)> = Vec::new();
     for (operator, fields) in update {
         for (path, operand) in fields.as_document().expect("fields") {
@@ -193,7 +193,7 @@ pub fn apply(
     Ok(changed)
 }
 
-/// The new value of one field; `None` for none.
+/// Returns the new value of one field, or `None` if it has none.
 fn one(
     operator: &str,
     old: Option<&Bson>,
@@ -320,7 +320,7 @@ fn bits(old: Option<&Bson>, operation: &Bson) -> Result<Bson, Refusal> {
         Bson::Int64(n) => Some(*n),
         _ => None,
     };
-    // Nothing is a zero of the narrower type.
+    // A missing field counts as zero of the narrower type.
     let old = old.cloned().unwrap_or(Bson::Int32(0));
     let (Some(a), Some(b)) = (whole(&old), whole(operand)) else {
         return Err(2);
@@ -367,7 +367,7 @@ fn arithmetic(
     })
 }
 
-/// What an upsert begins with: the equalities of its filter.
+/// Returns the document that an upsert starts with: the equalities of its filter.
 pub fn seed(filter: &Document, update: &Bson) -> Document {
     let replacement = update.as_document().is_some_and(|update| {
         !update
@@ -397,7 +397,7 @@ pub fn seed(filter: &Document, update: &Bson) -> Document {
     document
 }
 
-/// `_id` stands first in what is stored.
+/// Stored documents begin with `_id`.
 pub fn id_first(document: Document) -> Document {
     let mut ordered = Document::new();
     if let Some(id) = document.get("_id") {
@@ -471,7 +471,7 @@ fn project_inside(value: &Bson, fields: &[&str], included: bool) -> Option<Bson>
     }
 }
 
-/// Whether two documents are the same to the byte.
+/// Returns whether two documents have the same bytes.
 pub fn unchanged(a: &Document, b: &Document) -> bool {
     same_value(&Bson::Document(a.clone()), &Bson::Document(b.clone()))
 }

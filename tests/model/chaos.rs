@@ -1,5 +1,5 @@
-//! The same commands from many clients at once. What each of them is answered depends on the others, so replies are not compared;
-//! but nobody hangs, no connection breaks, no error is the server's own, and in the end all ways to the documents agree.
+//! The same commands from many clients at once. The replies to each client depend on the others, so they are not compared.
+//! But no client hangs, no connection breaks, no error is internal, and in the end all indexes lead to the same documents.
 
 use bson::{Document, doc};
 
@@ -12,7 +12,7 @@ use crate::support::world::{DB, START, World, failure, int};
 
 pub fn run(setting: Setting, crowd: Crowd, seed: u64, steps: usize) {
     let mut world = setting.world();
-    // Every other time it runs on, so that commands meet whose moments differ.
+    // In every other run the clock runs, so that commands with different instants overlap.
     if seed.is_multiple_of(2) {
         world.clock.unfreeze();
     }
@@ -22,7 +22,7 @@ pub fn run(setting: Setting, crowd: Crowd, seed: u64, steps: usize) {
         for (nth, mut client) in clients.into_iter().enumerate() {
             scope.spawn(move || {
                 let mut random = Random::new(seed * 100 + nth as u64, crowd);
-                // What there is changes all the time; for choosing steps these collections are there.
+                // The collections change all the time. To choose steps, the model assumes that these exist.
                 let mut model = Model::default();
                 model.move_to(START);
                 for name in ["c", "d", CAPPED] {
@@ -52,7 +52,7 @@ pub fn run(setting: Setting, crowd: Crowd, seed: u64, steps: usize) {
     agree(&mut world);
 }
 
-/// Any error but one of the server's own is an answer.
+/// Any error except an internal one is a valid reply.
 fn ask(client: &mut Client, command: Document) -> Document {
     let shown = command.to_string();
     let reply = client.command(DB, command).expect("an answer");
@@ -63,7 +63,7 @@ fn ask(client: &mut Client, command: Document) -> Document {
     reply
 }
 
-/// Reads a cursor to its end, or a little.
+/// Reads some batches of a cursor, or all of them.
 fn follow(client: &mut Client, command: Document, random: &mut Random) {
     let name = command.values().next().expect("a name").clone();
     let mut reply = ask(client, command);
@@ -81,12 +81,12 @@ fn follow(client: &mut Client, command: Document, random: &mut Random) {
     }
 }
 
-/// Every whole index leads to the documents that there are, and figures count them.
+/// Every complete index leads to all documents, and the statistics count them.
 fn agree(world: &mut World) {
     for collection in world.rows(doc! {"listCollections": 1}) {
         let name = collection.get_str("name").expect("a name").to_owned();
         assert!(!name.starts_with("tmp."), "{name} was left behind");
-        // As bytes: a NaN is no NaN.
+        // Compared as bytes, because NaN is not equal to NaN.
         let sorted = |rows: &[Document]| {
             let mut rows: Vec<Vec<u8>> = rows
                 .iter()

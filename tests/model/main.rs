@@ -1,9 +1,9 @@
-//! Random commands and clock moves against a naive model: a plain list of documents, expiry by definition, filters read a
-//! second time in the plainest way. Every reply is compared; with indexes and without, with the reaper at work and without,
-//! with writes to a document by its `_id` in one lock hold and with writes that are computed outside it.
+//! Random commands and clock moves against a naive model: a plain list of documents, expiry by its definition, and a
+//! second, simple implementation of filters. Every reply is compared, with and without indexes, with and without the
+//! reaper, with writes by `_id` in one lock hold and with writes that are computed outside the lock.
 //!
-//! A failure prints its seed and the shortest list of steps that it could be cut down to. `MODEL_SEED=n MODEL_STEPS=m`
-//! runs one seed again. The long run: `cargo test --release --test model -- --ignored million`.
+//! A failure prints its seed and the shortest list of steps that still fails. `MODEL_SEED=n MODEL_STEPS=m` runs one seed
+//! again. The long run: `cargo test --release --test model -- --ignored million`.
 
 #![allow(clippy::unwrap_used)]
 
@@ -42,7 +42,7 @@ const fn setting(indexes: bool, reaper: Reaper, writes_outside_lock: bool) -> Se
     }
 }
 
-/// Plays steps against a fresh server; what went wrong, and at which step.
+/// Plays steps against a new server. Returns the problem and the step that showed it.
 fn play(setting: Setting, steps: &[Step]) -> Result<(), (usize, String)> {
     let mut run = Run::new(setting);
     for (at, step) in steps.iter().enumerate() {
@@ -51,7 +51,7 @@ fn play(setting: Setting, steps: &[Step]) -> Result<(), (usize, String)> {
     run.finish().map_err(|problem| (steps.len(), problem))
 }
 
-/// Generates and plays as it goes: what is generated depends on what is there.
+/// Generates and plays one step after another, because the next step depends on the existing documents.
 fn explore(setting: Setting, crowd: Crowd, seed: u64, count: usize) {
     let mut random = Random::new(seed, crowd);
     let mut run = Run::new(setting);
@@ -67,14 +67,14 @@ fn explore(setting: Setting, crowd: Crowd, seed: u64, count: usize) {
     };
     let (steps, less) = shrink(setting, steps, problem.clone());
     let shown: Vec<String> = steps.iter().map(ToString::to_string).collect();
-    // Cut down, it may have become another problem.
+    // The shorter list may show another problem.
     panic!(
         "seed {seed}, {setting:?}, {crowd:?}\n{problem}\ncut down:\n{less}\nsteps:\n{}",
         shown.join("\n")
     );
 }
 
-/// Leaves steps out as long as something still goes wrong. (With the reaper at work it may not go wrong every time.)
+/// Removes steps as long as the rest still fails. (With the reaper on, it may not fail every time.)
 fn shrink(setting: Setting, steps: Vec<Step>, problem: String) -> (Vec<Step>, String) {
     let Err((at, mut problem)) = play(setting, &steps) else {
         return (steps, format!("{problem}\n(did not happen again)"));
@@ -114,7 +114,7 @@ fn seeds(crowd: Crowd, first: u64, rounds: u64, count: usize) {
     }
 }
 
-/// 20,000 steps, in two halves that run side by side.
+/// 20,000 steps, in two halves that run in parallel.
 #[test]
 fn ten_thousand() {
     seeds(Crowd::Few, 1, 16, 625);
@@ -125,13 +125,13 @@ fn another_ten_thousand() {
     seeds(Crowd::Few, 1_001, 16, 625);
 }
 
-/// The same with collections that fill several segments: each setting once.
+/// The same with collections that fill several segments, once for each setting.
 #[test]
 fn fifteen_hundred_in_a_crowd() {
     seeds(Crowd::Many, 2_001, SETTINGS.len() as u64, 250);
 }
 
-/// Four clients at once. Writes take the one way with half of the seeds, and the other with the rest.
+/// Four clients at once. Half of the seeds compute writes outside the lock.
 #[test]
 fn eight_thousand_at_once() {
     for (seed, reaper) in [

@@ -4,7 +4,8 @@ use bson::{Bson, Document};
 
 use super::order::{compare, equal, number, whole};
 
-/// What stands at a path: `None` where it is missing. Arrays on the way are looked into, one at the end is left whole.
+/// Returns the values at a path, `None` for a missing one. Arrays on the path are entered. An array at its end is returned
+/// as it is.
 pub fn leaves(document: &Document, path: &str) -> Vec<Option<Bson>> {
     let mut found = Vec::new();
     let parts: Vec<&str> = path.split('.').collect();
@@ -80,7 +81,7 @@ fn field(path: &str, value: &Bson, document: &Document) -> bool {
     }
 }
 
-/// Whether what stands at a path passes an operator.
+/// Returns whether the values at a path pass an operator.
 fn test(operator: &str, operand: &Bson, leaves: &[Option<Bson>]) -> bool {
     match operator {
         "$ne" => !test("$eq", operand, leaves),
@@ -101,7 +102,7 @@ fn test(operator: &str, operand: &Bson, leaves: &[Option<Bson>]) -> bool {
             let wanted = operand.as_document().expect("a filter");
             arrays(leaves).any(|array| {
                 array.iter().any(|element| match operators(operand) {
-                    // An element is looked at as it is: an array in an array is not looked into.
+                    // An element is tested as it is: an array in an array is not entered.
                     Some(operators) => operators
                         .iter()
                         .all(|(operator, operand)| one(operator, operand, Some(element))),
@@ -126,7 +127,7 @@ fn arrays(leaves: &[Option<Bson>]) -> impl Iterator<Item = &Vec<Bson>> {
     leaves.iter().flatten().filter_map(Bson::as_array)
 }
 
-/// One value against one operator; `None` is a missing field.
+/// Tests one value with one operator. `None` is a missing field.
 fn one(operator: &str, operand: &Bson, value: Option<&Bson>) -> bool {
     match operator {
         "$eq" => match value {
@@ -151,7 +152,7 @@ fn one(operator: &str, operand: &Bson, value: Option<&Bson>) -> bool {
         "$regex" => value
             .and_then(Bson::as_str)
             .is_some_and(|text| text_matches(operand.as_str().expect("a pattern"), text)),
-        // Goes with the patterns, which are written so that it makes no difference.
+        // Belongs to a pattern. The patterns here give the same result with and without it.
         "$options" => true,
         "$type" => value.is_some_and(|value| {
             let wanted = match operand {
@@ -185,7 +186,7 @@ fn one(operator: &str, operand: &Bson, value: Option<&Bson>) -> bool {
     }
 }
 
-/// Only values of the operand's own kind compare.
+/// Only values of the same type as the operand compare.
 fn range(operator: &str, operand: &Bson, value: Option<&Bson>) -> bool {
     let with_equal = operator.len() == 4;
     let null = Bson::Null;
@@ -211,7 +212,7 @@ fn range(operator: &str, operand: &Bson, value: Option<&Bson>) -> bool {
         }
 }
 
-/// Prefixes (`^a`), ends (`b$`), and parts, of which none has a letter with a meaning of its own.
+/// Prefixes (`^a`), suffixes (`b$`) and substrings. No other letter has a special meaning.
 fn text_matches(pattern: &str, text: &str) -> bool {
     match (pattern.strip_prefix('^'), pattern.strip_suffix('$')) {
         (Some(prefix), _) => text.starts_with(prefix),
@@ -236,8 +237,8 @@ fn is_type(alias: &str, value: &Bson) -> bool {
     }
 }
 
-/// `{$gt: ["$n", 3]}`: a comparison of two operands. Other than in a filter every value has its place in one order, and what is
-/// missing comes before all of them.
+/// `{$gt: ["$n", 3]}`: a comparison of two operands. Unlike in a filter, values of all types compare, and a missing value
+/// comes before all of them.
 fn expression(value: &Bson, document: &Document) -> bool {
     let comparison = value.as_document().expect("a comparison");
     let (operator, operands) = comparison.iter().next().expect("a comparison");
@@ -260,7 +261,7 @@ fn expression(value: &Bson, document: &Document) -> bool {
     }
 }
 
-/// `required`, and of `properties` the type, a least number, a shortest text and a list of values.
+/// Supports `required`, and in `properties` the type, a minimum, a minimum length and a list of values.
 fn schema(schema: &Document, document: &Document) -> bool {
     let required = schema.get_array("required").into_iter().flatten();
     let there = |name: &Bson| document.contains_key(name.as_str().expect("a name"));

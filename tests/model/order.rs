@@ -1,4 +1,4 @@
-//! The order of values, written down a second time and as plainly as possible.
+//! The order of values, in a second and very simple implementation.
 
 use std::cmp::Ordering;
 
@@ -19,7 +19,7 @@ fn rank(value: &Bson) -> u8 {
     }
 }
 
-/// Numbers are small here: a double holds them all.
+/// Numbers are small here, so a double can represent all of them.
 pub fn number(value: &Bson) -> Option<f64> {
     match value {
         Bson::Int32(n) => Some(f64::from(*n)),
@@ -37,7 +37,7 @@ pub fn integer(value: &Bson) -> Option<i64> {
     }
 }
 
-/// The whole part, if it is a number that has one.
+/// Returns the integer part of a number, if it has one.
 pub fn whole(value: &Bson) -> Option<i64> {
     match value {
         Bson::Double(n) => (n.abs() < 9e18).then_some(*n as i64),
@@ -62,7 +62,7 @@ pub fn compare(a: &Bson, b: &Bson) -> Ordering {
         (Bson::Boolean(a), Bson::Boolean(b)) => a.cmp(b),
         (Bson::DateTime(a), Bson::DateTime(b)) => a.cmp(b),
         _ => match (number(a).zip(number(b)), integer(a).zip(integer(b))) {
-            // Large ones differ by less than a double can tell.
+            // Large numbers may differ by less than the precision of a double.
             (_, Some((a, b))) => a.cmp(&b),
             (Some((a, b)), None) => a
                 .partial_cmp(&b)
@@ -89,7 +89,7 @@ pub fn equal(a: &Bson, b: &Bson) -> bool {
     compare(a, b).is_eq()
 }
 
-/// The same bytes: what a client can tell apart.
+/// Returns whether the values have the same bytes, so that a client cannot distinguish them.
 pub fn same(a: &Document, b: &Document) -> bool {
     a.to_vec().expect("encodes") == b.to_vec().expect("encodes")
 }
@@ -98,7 +98,7 @@ pub fn same_value(a: &Bson, b: &Bson) -> bool {
     same(&bson::doc! {"": a.clone()}, &bson::doc! {"": b.clone()})
 }
 
-/// By the keys of a sort; arrays count by their least or greatest element.
+/// Compares by the keys of a sort. Arrays count by their smallest or greatest element.
 pub fn by_sort(sort: &Document, a: &Document, b: &Document) -> Ordering {
     for (path, direction) in sort {
         let down = number(direction).expect("a direction") < 0.0;

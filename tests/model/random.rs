@@ -2,19 +2,20 @@
 
 use bson::{Bson, Document, bson, doc};
 
-/// Same seed, same numbers.
+/// The same seed gives the same numbers.
 #[derive(Debug, Clone)]
 pub struct Random {
     state: u64,
     crowd: Crowd,
 }
 
-/// How full collections get.
+/// The size of the collections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Crowd {
-    /// A handful of documents that get in each other's way.
+    /// A few documents, so that commands often affect the same ones.
     Few,
-    /// Hundreds, some of them large: enough for several pieces of memory, which are rewritten as documents come and go.
+    /// Hundreds of documents, some of them large: enough for several segments, which are compacted as documents are
+    /// removed.
     Many,
 }
 
@@ -25,7 +26,7 @@ impl Random {
         Self { state: seed, crowd }
     }
 
-    /// Documents of one insert.
+    /// The number of documents in one insert.
     pub fn several(&mut self) -> u64 {
         match self.crowd {
             Crowd::Few => 1 + self.below(4),
@@ -33,7 +34,7 @@ impl Random {
         }
     }
 
-    /// How many `_id`s there are.
+    /// The number of different `_id`s.
     fn ids(&self) -> u64 {
         match self.crowd {
             Crowd::Few => 24,
@@ -53,7 +54,7 @@ impl Random {
         self.next() % n
     }
 
-    /// With that many percent.
+    /// Returns true with this probability in percent.
     pub fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
@@ -68,7 +69,7 @@ impl Random {
             0 => Bson::String("x".into()),
             1 => Bson::Double(2.5),
             2 => Bson::Null,
-            // Equal to the int of that value.
+            // Equal to the int of the same value.
             3 => Bson::Double(self.below(ids) as f64),
             4 => Bson::Int64(self.below(ids) as i64),
             _ => Bson::Int32(self.below(ids) as i32),
@@ -98,7 +99,7 @@ impl Random {
     }
 
     pub fn date(&mut self, now: i64) -> Bson {
-        // Around now, to the second, so that some are equal.
+        // Near now, in whole seconds, so that some are equal.
         let seconds = self.below(60) as i64 - 20;
         Bson::DateTime(bson::DateTime::from_millis((now / 1000 + seconds) * 1000))
     }
@@ -108,7 +109,7 @@ impl Random {
         Bson::Array((0..length).map(|_| self.scalar(now)).collect())
     }
 
-    /// A value as the field of that name holds it.
+    /// Returns a value for the field of this name.
     pub fn value(&mut self, field: &str, now: i64) -> Bson {
         match field {
             "a" => match self.below(10) {
@@ -196,7 +197,7 @@ impl Random {
         self.pick::<&str>(&["a", "b", "c", "n", "arr", "u", "at", "ttl"])
     }
 
-    /// A filter; `deep` says how many layers of $and, $or and $nor it may have.
+    /// Returns a filter with up to `deep` levels of $and, $or and $nor.
     pub fn filter(&mut self, now: i64, deep: u32) -> Document {
         if self.chance(12) {
             return doc! {};
@@ -219,7 +220,7 @@ impl Random {
         filter
     }
 
-    /// What is asked of the document, and not of a field.
+    /// Returns a condition on the document, not on a field.
     fn whole_clause(&mut self) -> (&'static str, Bson) {
         let field = *self.pick(&["a", "b", "n", "u"]);
         if self.chance(60) {
@@ -334,10 +335,10 @@ impl Random {
         .to_string()
     }
 
-    /// Ends with `_id`, so that there is one order only.
+    /// Returns a sort that ends with `_id`, so that the order is unique.
     pub fn sort(&mut self) -> Document {
         let mut sort = Document::new();
-        // At most one path that may hold an array: two of them cannot be sorted by.
+        // At most one path may have an array, because documents cannot be sorted by two of them.
         let array = *self.pick(&["a", "c.x", "arr", "at"]);
         for _ in 0..self.below(3) {
             let path = *self.pick(&[array, array, "b", "n", "u", "_ts"]);
@@ -434,7 +435,7 @@ impl Random {
                     _ => ("$setOnInsert", "b", Bson::String("new".into())),
                 },
             };
-            // One document may be changed at one place once only.
+            // One update may change each field only once.
             let root = path.split('.').next().expect("a name");
             if touched.contains(&root) {
                 continue;
@@ -451,7 +452,7 @@ impl Random {
         update
     }
 
-    /// A change of array elements: the positional forms. With what the filter must ask, and the array filters.
+    /// Returns a change of array elements in a positional form, the condition that the filter needs, and the array filters.
     pub fn elements(&mut self, now: i64) -> (Document, Document, Option<Bson>) {
         let least = self.below(5) as i32;
         let (operator, operand) = match self.below(3) {
@@ -474,7 +475,7 @@ impl Random {
         }
     }
 
-    /// An update that is a pipeline.
+    /// Returns a pipeline update.
     pub fn pipeline(&mut self) -> Bson {
         match self.below(7) {
             4 => bson!([{"$set": {"ttl": (*self.pick(&[1, 2, 10, -1, 0]))}}]),
@@ -501,7 +502,7 @@ impl Random {
         .clone()
     }
 
-    /// Of all kinds, each with a name of its own.
+    /// Returns indexes of all kinds, each with its own name.
     pub fn index(&mut self) -> Document {
         self.pick(&[
             doc! {"key": {"a": 1}, "name": "a"},

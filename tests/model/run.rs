@@ -1,4 +1,4 @@
-//! A server and the model, step by step.
+//! Runs steps on a server and on the model.
 
 use bson::{Bson, Document, doc};
 use sundown::clock::{Clock, Millis};
@@ -13,7 +13,7 @@ use crate::support::world::{Reaper, START, World, batch, failure, int};
 pub struct Setting {
     pub indexes: bool,
     pub reaper: Reaper,
-    /// Writes find and compute their document outside the lock and compare it before they write, also where they need not.
+    /// Writes always find and compute their document outside the lock, and compare it before they write.
     pub writes_outside_lock: bool,
 }
 
@@ -21,20 +21,20 @@ pub struct Run {
     world: World,
     model: Model,
     cursors: [Option<Cursor>; SLOTS],
-    /// The last retryable write and what it was answered.
+    /// The last retryable write and its reply.
     last: Option<(Document, Document)>,
     transaction: i64,
-    /// Indexes that were dropped so far: a cursor may end because of it.
+    /// The number of dropped indexes. A drop may end a cursor.
     dropped: u64,
 }
 
-/// An open cursor, and what it must and may return.
+/// An open cursor, and the rows that it must and may return.
 struct Cursor {
     id: i64,
     collection: String,
     /// The command that opened it.
     opened: u64,
-    /// Those that matched then: (uid, document).
+    /// The documents that matched then: (uid, document).
     due: Vec<(u64, Document)>,
     returned: Vec<u64>,
     dropped: u64,
@@ -46,7 +46,7 @@ type Outcome = Result<(), String>;
 // === impl Setting ===
 
 impl Setting {
-    /// A server that is set like this.
+    /// Starts a server with this setting.
     pub fn world(self) -> World {
         World::with(self.reaper, Clock::frozen(Millis(START)), |config| {
             config.writes_outside_lock = self.writes_outside_lock;
@@ -130,13 +130,13 @@ impl Run {
         let verb = command.keys().next().expect("a command").clone();
         let before = self.model.collections.clone();
         let Some(expected) = expect(&mut self.model, command) else {
-            // Not sent: the model must not have seen it either.
+            // The command is not sent, so the model must not run it either.
             self.model.collections = before;
             return Ok(());
         };
         match verb.as_str() {
             "dropIndexes" => self.dropped += 1,
-            // A collection that is replaced by another takes its cursors along.
+            // A collection that is replaced by another loses its cursors.
             "aggregate" if command.to_string().contains("$out") => {
                 self.cursors = [const { None }; SLOTS];
             }
@@ -158,7 +158,7 @@ impl Run {
         Ok(())
     }
 
-    /// Answered from memory: the same, whatever has happened since.
+    /// Checks that a repeated write gets the same reply as before, whatever has happened since.
     fn resend(&mut self) -> Outcome {
         let Some((command, first)) = self.last.clone() else {
             return Ok(());
@@ -225,7 +225,8 @@ impl Run {
             .world
             .raw(doc! {"getMore": cursor.id, "collection": &cursor.collection, "batchSize": size});
         if let Some((code, _)) = failure(&reply) {
-            // An index that is being read went away, or in a capped collection the document behind which it stood made way.
+            // An index that the cursor reads was dropped, or a capped collection has removed the document at the cursor's
+            // position.
             let gone = code == 175 && self.dropped > cursor.dropped;
             let lost = code == 136 && cursor.collection == CAPPED;
             return if gone || lost {
@@ -243,7 +244,7 @@ impl Run {
         Ok(())
     }
 
-    /// All that there is, in every way it can be looked at.
+    /// Checks all contents in every possible way.
     fn check(&mut self) -> Outcome {
         self.model.begin();
         let documents = self.model.collections.values().map(|c| c.docs.len());
@@ -307,7 +308,7 @@ impl Run {
 // === impl Cursor ===
 
 impl Cursor {
-    /// Rows come in; at the end nobody may be missing who was there all the time and whom nobody touched.
+    /// Takes in the rows. At the end, no document may be missing that existed all the time and was not changed.
     fn receive(&mut self, rows: &[Document], model: &Model) -> Outcome {
         let collection = model.get(&self.collection);
         for row in rows {
@@ -349,7 +350,7 @@ impl Cursor {
     }
 }
 
-/// A field to the byte: a NaN is itself.
+/// Compares a field as bytes, so that NaN equals itself.
 fn same_value_of(reply: &Document, field: &str) -> Option<Vec<u8>> {
     let value = reply.get(field)?;
     Some(doc! {"": value.clone()}.to_vec().expect("encodes"))
@@ -501,7 +502,7 @@ fn list(rows: &[Document]) -> String {
 
 fn key(row: &Document) -> Vec<u8> {
     let mut row = row.clone();
-    // The order within a joined array is nobody's promise.
+    // The order within a joined array is not defined.
     if let Ok(joined) = row.get_array_mut("joined") {
         joined.sort_by(|a, b| {
             compare(

@@ -10,9 +10,9 @@ use super::order::{compare, equal};
 #[derive(Debug, Clone)]
 pub struct Stored {
     pub doc: Document,
-    /// The moment of its last write.
+    /// The time of its last write.
     pub ts: i64,
-    /// Never the same for two documents, also when they share an `_id`.
+    /// Different for any two documents, even if they have the same `_id`.
     pub uid: u64,
     /// The number of the command that wrote it last.
     pub written: u64,
@@ -34,7 +34,7 @@ pub struct Collection {
     pub cap: Option<Cap>,
 }
 
-/// What a capped collection holds at most.
+/// The limits of a capped collection.
 #[derive(Debug, Clone, Copy)]
 pub struct Cap {
     pub bytes: i64,
@@ -45,7 +45,7 @@ pub struct Cap {
 pub struct Model {
     pub collections: BTreeMap<String, Collection>,
     pub now: i64,
-    /// Goes up with every command.
+    /// Incremented by every command.
     pub commands: u64,
     next_uid: u64,
 }
@@ -53,19 +53,19 @@ pub struct Model {
 // === impl Model ===
 
 impl Model {
-    /// A command begins: whatever has ended by now is gone for good.
+    /// Starts a command: documents that have expired by now are removed.
     pub fn begin(&mut self) {
         self.commands += 1;
         self.expire();
     }
 
-    /// Time moves; whatever has ended by the moment before is gone for good.
+    /// Moves the clock: documents that have expired before are removed.
     pub fn move_to(&mut self, to: i64) {
         self.expire();
         self.now = to;
     }
 
-    /// Takes away what has ended by now.
+    /// Removes documents that have expired by now.
     pub fn expire(&mut self) {
         for collection in self.collections.values_mut() {
             let ends: Vec<Option<i64>> = collection
@@ -98,7 +98,7 @@ impl Model {
         };
         let now = self.now;
         let collection = self.at(name);
-        // Within one command a document that ends at once (its date is past) makes way, too.
+        // A document that expires within the same command (its date is past) does not count either.
         collection.clash(&stored.doc, None, now)?;
         collection.remove_ended_rivals(&stored.doc, now);
         collection.docs.push(stored);
@@ -106,7 +106,7 @@ impl Model {
         Ok(())
     }
 
-    /// Gives the document its new content: a write, whatever has changed.
+    /// Writes the new content of the document, which is a write even if nothing changes.
     pub fn write(&mut self, name: &str, uid: u64, doc: Document) -> Result<(), i64> {
         let (now, command) = (self.now, self.commands);
         let collection = self.at(name);
@@ -126,7 +126,7 @@ impl Model {
 // === impl Collection ===
 
 impl Collection {
-    /// The moment from which a document is gone.
+    /// Returns the instant at which a document expires.
     pub fn end(&self, stored: &Stored) -> Option<i64> {
         let own = own_ttl(&stored.doc);
         let by_ttl = match (self.default, own) {
@@ -140,7 +140,7 @@ impl Collection {
         by_dates.chain(by_ttl).min()
     }
 
-    /// The code of the error, if a living document holds one of the keys.
+    /// Returns the code of the error if a visible document has one of the keys.
     fn clash(&self, doc: &Document, uid: Option<u64>, now: i64) -> Result<(), i64> {
         for other in &self.docs {
             if Some(other.uid) == uid || self.end(other).is_some_and(|end| now >= end) {
@@ -172,7 +172,7 @@ impl Collection {
         self.docs.retain(|other| !ended.contains(&other.uid));
     }
 
-    /// The oldest of the living make way until the rest fits. The newest stays.
+    /// Removes the oldest visible documents until the rest fits. The newest one stays.
     fn make_room(&mut self, now: i64) {
         let Some(cap) = self.cap else { return };
         loop {
@@ -197,7 +197,7 @@ impl Collection {
         }
     }
 
-    /// The document as a command sees it that names `_ts`, or does not.
+    /// Returns the document as a command sees it, with or without `_ts`.
     pub fn seen(stored: &Stored, with_ts: bool) -> Document {
         let mut doc = stored.doc.clone();
         if with_ts {
@@ -206,7 +206,7 @@ impl Collection {
         doc
     }
 
-    /// In natural order.
+    /// Returns the documents in natural order.
     pub fn matching(&self, filter: &Document, with_ts: bool) -> Vec<(Stored, Document)> {
         self.docs
             .iter()
@@ -224,7 +224,7 @@ impl Collection {
         1 + self.indexes.len() as i64 + i64::from(shown)
     }
 
-    /// Whether two living documents share a key that is to be unique.
+    /// Returns whether two visible documents share a key that must be unique.
     pub fn would_clash(&self, index: &Index) -> bool {
         self.docs.iter().enumerate().any(|(at, a)| {
             self.docs[at + 1..]
@@ -256,7 +256,7 @@ impl Index {
             .map(i64::from)
     }
 
-    /// Whether it holds every document.
+    /// Returns whether the index contains every document.
     pub fn is_whole(&self) -> bool {
         !self.flag("sparse")
             && !self.flag("hidden")
@@ -272,7 +272,7 @@ impl Index {
         !self.flag("sparse") || self.key().keys().any(|path| doc.contains_key(path))
     }
 
-    /// Unique keys are on root fields here. An array has a key for each element.
+    /// Returns the unique keys, which are on root fields here. An array has a key for each element.
     fn shares_a_key(&self, a: &Document, b: &Document) -> bool {
         if !self.flag("unique") || !self.holds(a) || !self.holds(b) {
             return false;
@@ -283,14 +283,14 @@ impl Index {
         })
     }
 
-    /// The end that a date gives.
+    /// Returns the end that a date defines.
     fn end(&self, doc: &Document) -> Option<i64> {
         let seconds = self.seconds()?;
         if !self.holds(doc) {
             return None;
         }
         let path = self.key().keys().next().expect("one field");
-        // Also inside documents, and of an array the elements.
+        // Also in nested documents, and in the elements of an array.
         let leaves = leaves(doc, path).into_iter().flatten();
         let dates: Vec<Bson> = leaves
             .flat_map(|leaf| match leaf {
@@ -316,7 +316,7 @@ fn keys(doc: &Document, path: &str) -> Vec<Bson> {
     }
 }
 
-/// The seconds that a document asks for by itself: a whole number that is -1 or positive, whatever its type.
+/// Returns the seconds of the document's own ttl: an integral number that is -1 or positive, of any type.
 fn own_ttl(doc: &Document) -> Option<i64> {
     let seconds = match doc.get("ttl")? {
         Bson::Int32(n) => i64::from(*n),
@@ -327,7 +327,7 @@ fn own_ttl(doc: &Document) -> Option<i64> {
     (seconds == -1 || (1..=i64::from(i32::MAX)).contains(&seconds)).then_some(seconds)
 }
 
-/// The earliest end of all that is still to come, for a clock that wants to stand exactly there.
+/// Returns the earliest end in the future, so that the clock can move exactly to it.
 pub fn next_end(model: &Model) -> Option<i64> {
     model
         .collections
@@ -343,7 +343,7 @@ pub fn next_end(model: &Model) -> Option<i64> {
         .min()
 }
 
-/// Each value once.
+/// Removes duplicates.
 pub fn distinct(values: impl IntoIterator<Item = Bson>) -> Vec<Bson> {
     let mut all: Vec<Bson> = values.into_iter().collect();
     all.sort_by(compare);

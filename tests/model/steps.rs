@@ -7,28 +7,28 @@ use bson::{Bson, Document, bson, doc};
 use super::random::Random;
 use super::state::{Model, default_spec, next_end};
 
-/// One step of a run; a list of them can be played again, and cut.
+/// One step of a run. A list of steps can be played again and shortened.
 #[derive(Debug, Clone)]
 pub enum Step {
     Command(Document),
     /// A write with a transaction number.
     Retryable(Document),
-    /// The last such write again.
+    /// Repeats the last such write.
     Resend,
-    /// Moves time by that many milliseconds.
+    /// Moves the clock by this many milliseconds.
     Advance(i64),
     /// The same, over the wire.
     Travel(i64),
-    /// To just before or exactly at the next end of some document.
+    /// Moves the clock to the end of some document, or to just before it.
     NextEnd(i64),
     /// Lets time run for a moment.
     Breathe,
     /// Switches the reaper.
     Reaper(bool),
-    /// Opens a cursor and keeps it in that place.
+    /// Opens a cursor and keeps it in this slot.
     Open(usize, Document),
     More(usize, i32),
-    /// Looks at everything in every way.
+    /// Checks all contents in every way.
     Check,
 }
 
@@ -43,10 +43,10 @@ impl fmt::Display for Step {
     }
 }
 
-/// How many cursors are open at once.
+/// The number of cursors that are open at once.
 pub const SLOTS: usize = 3;
 
-/// The collection that is capped.
+/// The name of the capped collection.
 pub const CAPPED: &str = "k";
 
 fn capped(random: &mut Random) -> Document {
@@ -145,7 +145,7 @@ fn insert(random: &mut Random, name: &str, now: i64) -> Document {
     doc! {"insert": name, "documents": documents, "ordered": random.chance(50)}
 }
 
-/// Selects one document, mostly: by `_id`, or as the first of a sort.
+/// Selects one document in most cases: by `_id`, or as the first of a sort.
 fn one(random: &mut Random, now: i64, filter: &str) -> Document {
     let mut selection = Document::new();
     if random.chance(50) {
@@ -271,14 +271,14 @@ fn find_and_modify(random: &mut Random, name: &str, now: i64) -> Document {
     if random.chance(25) {
         command.insert("fields", random.projection());
     }
-    // What it shows of `_ts` is tested elsewhere.
+    // Other tests check how it shows `_ts`.
     if super::expect::names_ts(&command) {
         return doc! {"findAndModify": name, "query": {"_id": random.id()}, "update": {"$inc": {"n": 1}}};
     }
     command
 }
 
-/// An index that a find may be told to take.
+/// Returns an index for the hint of a find.
 fn hint(random: &mut Random, name: &str, model: &Model) -> Option<Bson> {
     let collection = model.get(name);
     let mut names: Vec<Bson> = collection
@@ -295,7 +295,7 @@ fn hint(random: &mut Random, name: &str, model: &Model) -> Option<Bson> {
     if collection.default.is_some() {
         names.push(Bson::String(collection.shown.clone()));
     }
-    // A server cannot know a hint on a collection that is not there.
+    // A server cannot check a hint on a collection that does not exist.
     (model.collections.contains_key(name) && random.chance(25)).then(|| random.pick(&names).clone())
 }
 
@@ -388,7 +388,7 @@ fn aggregate(random: &mut Random, name: &str, now: i64) -> Document {
                 Some("keepExisting" | "fail") => "insert",
                 _ => *random.pick(&["insert", "discard"]),
             };
-            // In an order of its own, which then is the natural one.
+            // In a random order, which then is the natural order.
             pipeline.push(doc! {"$sort": {"_id": 1}});
             pipeline.push(doc! {"$merge": {"into": into, "whenMatched": matched, "whenNotMatched": not}});
         }
@@ -425,7 +425,7 @@ fn index(random: &mut Random, name: &str) -> Document {
     }
 }
 
-/// Several settings in one command: all of them, or none.
+/// Several settings in one command: all of them are changed, or none.
 fn several(random: &mut Random, name: &str) -> Document {
     let seconds = 1 + random.below(40) as i64;
     if random.chance(40) {
@@ -443,7 +443,7 @@ fn several(random: &mut Random, name: &str) -> Document {
     doc! {"createIndexes": name, "indexes": indexes}
 }
 
-/// `DefaultTTL`, through one of its doors.
+/// Sets `DefaultTTL` through one of the commands that can do so.
 fn setting(random: &mut Random, name: &str) -> Document {
     let seconds = match random.below(4) {
         0 => -1,
@@ -468,7 +468,7 @@ fn setting(random: &mut Random, name: &str) -> Document {
     }
 }
 
-/// Whole collections come and go.
+/// Creates, renames and drops collections.
 fn whole(random: &mut Random, name: &str, now: i64) -> Document {
     match random.below(4) {
         0 => doc! {"drop": name},

@@ -7,18 +7,18 @@
 //! # 6.0| what 6.0.5 answers
 //! ```
 
-/// The kinds of reasons.
+/// The kinds of reasons:
+///
+/// - `version`: 8.2 answers as Sundown does.
+/// - `wording`: the same code with a different message.
+/// - `order`: the same fields in another order. What 8.2 does is not known.
+/// - `server`: it depends on the machine, the storage engine, or on being a standalone server.
+/// - `own`: a deliberate difference.
+/// - `unbuilt`: Sundown refuses a feature that is not built.
+/// - `fault`: Sundown is wrong, and must be fixed.
+/// - `unknown`: 8.2 may answer either way.
 pub const KINDS: &[&str] = &[
-    // 8.2 answers as Sundown does.
-    "version", // The same code with other words.
-    "wording", // The same fields in another order. What 8.2 does is not known.
-    "order",
-    // It depends on the machine, the storage engine, or on being a standalone server.
-    "server",  // Sundown means to differ.
-    "own",     // Sundown refuses what it has not built.
-    "unbuilt", // Sundown is wrong, and is to be mended.
-    "fault",   // 8.2 may answer either way.
-    "unknown",
+    "version", "wording", "order", "server", "own", "unbuilt", "fault", "unknown",
 ];
 
 #[derive(Default)]

@@ -145,7 +145,7 @@ impl Document {
 }
 
 #[test]
-fn generated_sections_are_in_step() {
+fn generated_sections_are_up_to_date() {
     let mut shown = BTreeSet::new();
     for Document { name, text } in documents() {
         let (fresh, sections) = readme::renew(&name, &text);
@@ -180,7 +180,7 @@ fn the_readme_is_short() {
 }
 
 #[test]
-fn links_lead_somewhere() {
+fn links_work() {
     let all = documents();
     let mut wrong = Vec::new();
     for document in &all {

@@ -83,8 +83,8 @@ impl Printer {
             Bson::Int64(long) => write!(out, "NumberLong({long})"),
             Bson::Decimal128(decimal) => write!(out, "NumberDecimal(\"{decimal}\")"),
             Bson::ObjectId(id) => {
-                let shown = shown(&self.known, &mut self.ids, &id.bytes());
-                write!(out, "ObjectId({shown})")
+                let printed = printed(&self.known, &mut self.ids, &id.bytes());
+                write!(out, "ObjectId({printed})")
             }
             Bson::DateTime(date) => match date.try_to_rfc3339_string() {
                 Ok(text) => write!(out, "ISODate(\"{text}\")"),
@@ -95,8 +95,8 @@ impl Printer {
             }
             Bson::RegularExpression(regex) => write!(out, "/{}/{}", regex.pattern, regex.options),
             Bson::Binary(binary) if binary.subtype == BinarySubtype::Uuid => {
-                let shown = shown(&self.known, &mut self.uuids, &binary.bytes);
-                write!(out, "UUID({shown})")
+                let printed = printed(&self.known, &mut self.uuids, &binary.bytes);
+                write!(out, "UUID({printed})")
             }
             Bson::Binary(binary) => {
                 let subtype = u8::from(binary.subtype);
@@ -115,7 +115,7 @@ impl Printer {
 }
 
 /// Prints an id unchanged if the script contains it, and otherwise as its number among the generated ids.
-fn shown(known: &[Vec<u8>], made: &mut Vec<Vec<u8>>, id: &[u8]) -> String {
+fn printed(known: &[Vec<u8>], made: &mut Vec<Vec<u8>>, id: &[u8]) -> String {
     if known.iter().any(|known| known == id) {
         return format!("\"{}\"", hex(id));
     }

@@ -14,7 +14,7 @@ use sundown::query::projection::Kind;
 use sundown::query::{Projection, Scope};
 use sundown::value::DocBuf;
 
-use super::vocabularies::{Listed, vocabularies, vocabulary};
+use super::vocabularies::{VocabularyList, vocabularies, vocabulary};
 
 pub struct Section {
     pub name: &'static str,
@@ -123,7 +123,7 @@ fn names(table: &str) -> String {
     format!("{count} built: {ready}\n{}", refused(&table))
 }
 
-fn refused(table: &Listed) -> String {
+fn refused(table: &VocabularyList) -> String {
     match listed(table.planned()) {
         (0, _) => String::new(),
         (count, names) => format!("\n{count} refused by name: {names}\n"),

@@ -9,7 +9,7 @@ use super::client::Client;
 use super::literal::Read;
 use super::print::Printer;
 use super::script::NOTHING;
-use super::statement::{self, Open, Said};
+use super::statement::{self, Open, ParsedStatement};
 
 /// Runs the statements of one script. Each speaker has its own connection.
 pub struct Runner<'a> {
@@ -68,7 +68,7 @@ impl<'a> Runner<'a> {
         self.speaking = speaker.to_owned();
         let open = self.clients.get(speaker);
         let open = open.and_then(|speaker| speaker.cursor.clone());
-        let Said {
+        let ParsedStatement {
             verb,
             paths,
             command,

@@ -5,7 +5,7 @@ use bson::{Bson, Document, doc};
 use super::literal::{Read, Reader};
 
 /// A parsed statement.
-pub struct Said<'a> {
+pub struct ParsedStatement<'a> {
     pub verb: &'a str,
     /// The paths of the reply that `show` and `types` print.
     pub paths: Vec<String>,
@@ -16,7 +16,7 @@ pub struct Said<'a> {
 pub type Open = (i64, String);
 
 /// Parses a statement. `open` is the cursor that `more` continues.
-pub fn read(text: &str, open: Option<Open>) -> Read<Said<'_>> {
+pub fn read(text: &str, open: Option<Open>) -> Read<ParsedStatement<'_>> {
     let mut reader = Reader::new(text);
     let verb = reader.word();
     let paths = match verb {
@@ -25,7 +25,7 @@ pub fn read(text: &str, open: Option<Open>) -> Read<Said<'_>> {
     };
     let command = command(verb, &mut reader, open)?;
     match reader.at_end() {
-        true => Ok(Said {
+        true => Ok(ParsedStatement {
             verb,
             paths,
             command,

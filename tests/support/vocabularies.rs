@@ -10,7 +10,7 @@ use sundown::query::stage::STAGES;
 use sundown::query::update::UPDATES;
 use sundown::vocabulary::{Entry, Vocabulary};
 
-pub struct Listed {
+pub struct VocabularyList {
     /// For example `commands`.
     pub name: &'static str,
     /// The name of the static in `table.rs`.
@@ -45,8 +45,8 @@ pub struct Word {
 }
 
 /// Returns every vocabulary, in the order in which the README shows them.
-pub fn vocabularies() -> Vec<Listed> {
-    let mut commands = Listed {
+pub fn vocabularies() -> Vec<VocabularyList> {
+    let mut commands = VocabularyList {
         name: "commands",
         table: "COMMANDS",
         folder: "src/command",
@@ -61,7 +61,7 @@ pub fn vocabularies() -> Vec<Listed> {
     }
     vec![
         commands,
-        Listed {
+        VocabularyList {
             name: "filters",
             table: "FILTERS",
             folder: "src/query/filter",
@@ -74,7 +74,7 @@ pub fn vocabularies() -> Vec<Listed> {
                 vec![("test", doc! {"find": "t", "filter": filter})]
             }),
         },
-        Listed {
+        VocabularyList {
             name: "updates",
             table: "UPDATES",
             folder: "src/query/update",
@@ -84,7 +84,7 @@ pub fn vocabularies() -> Vec<Listed> {
                 vec![("test", doc! {"update": "t", "updates": [update]})]
             }),
         },
-        Listed {
+        VocabularyList {
             name: "stages",
             table: "STAGES",
             folder: "src/query/stage",
@@ -98,7 +98,7 @@ pub fn vocabularies() -> Vec<Listed> {
                 ]
             }),
         },
-        Listed {
+        VocabularyList {
             name: "accumulators",
             table: "ACCUMULATORS",
             folder: "src/query/accumulator",
@@ -108,7 +108,7 @@ pub fn vocabularies() -> Vec<Listed> {
                 vec![("test", aggregate("t".into(), stage))]
             }),
         },
-        Listed {
+        VocabularyList {
             name: "expressions",
             table: "EXPRESSIONS",
             folder: "src/query/expr",
@@ -122,7 +122,7 @@ pub fn vocabularies() -> Vec<Listed> {
 }
 
 /// Returns the vocabulary with this name.
-pub fn vocabulary(name: &str) -> Listed {
+pub fn vocabulary(name: &str) -> VocabularyList {
     let mut all = vocabularies().into_iter();
     all.find(|listed| listed.name == name)
         .unwrap_or_else(|| panic!("no vocabulary is called {name}"))
@@ -146,7 +146,7 @@ fn aggregate(on: Bson, stage: Document) -> Document {
     doc! {"aggregate": on, "pipeline": [stage], "cursor": {}}
 }
 
-impl Listed {
+impl VocabularyList {
     /// Returns the names that are built.
     pub fn ready(&self) -> impl Iterator<Item = &'static str> {
         let ready = self.words.iter().filter(|word| word.ready);

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use bson::{Bson, Document, doc};
 use sundown::Sundown;
 use sundown::clock::{Clock, Millis};
-use sundown::config::Config;
+use sundown::config::{ClusterUri, Config, Upstream};
 use tokio::runtime::{Builder, Runtime};
 
 use super::client::Client;
@@ -20,6 +20,8 @@ pub struct World {
     pub client: Client,
     pub clock: Clock,
     pub server: Sundown,
+    /// The Sundown that holds the documents, if another one is in front of it.
+    _cluster: Option<Sundown>,
     // The last field, so that it is dropped after the server.
     pub runtime: Runtime,
 }
@@ -52,6 +54,18 @@ impl World {
             ..Config::default()
         };
         set(&mut config);
+        let cluster = std::env::var_os("THROUGH_UPSTREAM").map(|_| {
+            let cluster = Config {
+                port: 0,
+                enable_test_commands: true,
+                ..Config::default()
+            };
+            let cluster = runtime.block_on(Sundown::start(cluster, clock.clone()));
+            let cluster = cluster.expect("a cluster");
+            let uri = ClusterUri::parse(cluster.uri()).expect("a URI");
+            config.upstream = Some(Upstream::at(uri));
+            cluster
+        });
         let server = runtime
             .block_on(Sundown::start(config, clock.clone()))
             .expect("a server");
@@ -60,6 +74,7 @@ impl World {
             client,
             clock,
             server,
+            _cluster: cluster,
             runtime,
         };
         if reaper == Reaper::Off {

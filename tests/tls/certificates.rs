@@ -1,4 +1,4 @@
-//! Certificates that are made, that are given, that clients bring, and that are replaced.
+//! Certificates: generated ones, given ones, those of clients, and new ones while the server runs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,11 +10,11 @@ use sundown::config::{Tls, TlsMode};
 use sundown::server::Server;
 use sundown::{Backend, Sundown};
 
-use crate::dialing::{Dialing, TLS12, TLS13, driver, trusting, works};
+use crate::clients::{TLS12, TLS13, TlsClient, driver, trusting, works};
 use crate::settings::{Authority, folder, given, kept_in, start, with};
 
 #[tokio::test]
-async fn the_authority_is_kept_and_known_at_the_next_start() {
+async fn the_authority_is_reused_at_the_next_start() {
     let folder = folder("kept").join("deeper");
     let server = start(kept_in(&folder, TlsMode::Optional)).await;
     server.stop().await;
@@ -34,7 +34,8 @@ async fn the_authority_is_kept_and_known_at_the_next_start() {
     trusting(&client).ask(server.local_addr()).await.unwrap();
     server.stop().await;
 
-    // Lost, or another's: written again, and what clients have still counts.
+    // The certificate is missing or belongs to another key: it is written again, and clients that trust the old one still
+    // connect.
     for damage in [
         None,
         Some(Authority::new().0.pem()),
@@ -50,7 +51,7 @@ async fn the_authority_is_kept_and_known_at_the_next_start() {
         server.stop().await;
     }
 
-    // A key that cannot be read is not replaced by one that nobody trusts.
+    // A key that cannot be read is not replaced with one that nobody trusts.
     fs::write(&key, "nonsense").unwrap();
     let refused = Sundown::start(with(kept_in(&folder, TlsMode::Optional)), Clock::system()).await;
     let refused = refused.expect_err("a broken key").to_string();
@@ -59,7 +60,7 @@ async fn the_authority_is_kept_and_known_at_the_next_start() {
 }
 
 #[tokio::test]
-async fn without_a_place_to_keep_it_nothing_is_written() {
+async fn without_a_directory_no_authority_is_written() {
     let tls = Tls {
         mode: TlsMode::Required,
         ..Tls::default()
@@ -122,7 +123,7 @@ async fn a_given_certificate_in_one_file_or_two() {
 }
 
 #[tokio::test]
-async fn clients_are_asked_for_their_certificates() {
+async fn client_certificates_are_requested() {
     let folder = folder("clients");
     let authority = Authority::new();
     let known = authority.write(folder.join("clients.pem"));
@@ -146,7 +147,7 @@ async fn clients_are_asked_for_their_certificates() {
                 ("wrong", Some(wrong.as_str()), false),
                 ("none", None, allow_without),
             ] {
-                let dialing = Dialing {
+                let dialing = TlsClient {
                     own,
                     versions,
                     ..trusting(&ca)
@@ -191,7 +192,7 @@ async fn new_connections_get_the_new_certificate() {
     let serving = tokio::spawn(backend.serve(server, std::future::pending()));
     let mut old = trusting(&trust_first).dial(address).await.unwrap();
 
-    // Broken: everything stays as it is.
+    // Invalid files: the old certificate stays in use.
     fs::write(&both, "nonsense").unwrap();
     door.reload();
     trusting(&trust_first).ask(address).await.unwrap();

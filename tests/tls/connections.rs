@@ -1,4 +1,4 @@
-//! Which connections are taken, and that what goes over them is whole.
+//! Which connections are accepted, and whether their data arrives completely.
 
 use std::fs;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::rustls::ProtocolVersion;
 
-use crate::dialing::{Dialing, TLS12, TLS13, driver, trusting, works};
+use crate::clients::{TLS12, TLS13, TlsClient, driver, trusting, works};
 use crate::raw::{Client, MORE_TO_COME, PATIENCE, body, msg, ping, sequence};
 use crate::settings::{Authority, folder, kept_in, start};
 
@@ -74,7 +74,7 @@ async fn both_versions_and_every_name() {
             (TLS12, ProtocolVersion::TLSv1_2),
             (TLS13, ProtocolVersion::TLSv1_3),
         ] {
-            let dialing = Dialing {
+            let dialing = TlsClient {
                 name,
                 versions,
                 ..trusting(&authority)
@@ -87,7 +87,7 @@ async fn both_versions_and_every_name() {
             );
         }
     }
-    let other = Dialing {
+    let other = TlsClient {
         name: "elsewhere",
         ..trusting(&authority)
     };
@@ -99,9 +99,9 @@ async fn both_versions_and_every_name() {
     assert_eq!(secured.get_i64("1.3").ok(), Some(6), "{secured}");
 }
 
-/// A plain message may begin with the byte that TLS begins with.
+/// The first byte of a plain message may be the first byte of TLS.
 #[tokio::test]
-async fn plain_messages_of_every_length_are_told_from_tls() {
+async fn plain_messages_of_every_length_are_distinguished_from_tls() {
     let folder = folder("lengths");
     let server = start(kept_in(&folder, TlsMode::Optional)).await;
     let empty = msg(
@@ -133,7 +133,7 @@ async fn plain_messages_of_every_length_are_told_from_tls() {
 }
 
 #[tokio::test]
-async fn bad_greetings_end_that_connection_and_no_other() {
+async fn bad_greetings_close_only_their_connection() {
     let folder = folder("greetings");
     for mode in [TlsMode::Optional, TlsMode::Required] {
         let server = start(kept_in(&folder, mode)).await;
@@ -161,7 +161,7 @@ async fn bad_greetings_end_that_connection_and_no_other() {
         for (what, bytes) in rows {
             let mut bad = TcpStream::connect(server.local_addr()).await.unwrap();
             bad.write_all(bytes).await.unwrap();
-            // What may come is an alert.
+            // The server may send an alert.
             let mut rest = Vec::new();
             let ended = bad.read_to_end(&mut rest);
             let _ = tokio::time::timeout(PATIENCE, ended).await.expect(what);
@@ -171,7 +171,7 @@ async fn bad_greetings_end_that_connection_and_no_other() {
                 doc! {"ok": 1.0}
             );
         }
-        // Some say nothing, some stop in the middle, some leave: the server stops all the same.
+        // Some clients send nothing, some stop in the middle, some disconnect. The server stops in any case.
         let silent = TcpStream::connect(server.local_addr()).await.unwrap();
         let mut half = TcpStream::connect(server.local_addr()).await.unwrap();
         half.write_all(&hello[..20]).await.unwrap();
@@ -186,7 +186,7 @@ async fn bad_greetings_end_that_connection_and_no_other() {
 }
 
 #[tokio::test]
-async fn what_comes_in_is_what_was_sent() {
+async fn messages_over_tls_arrive_unchanged() {
     let folder = folder("contents");
     let server = start(kept_in(&folder, TlsMode::Required)).await;
     let authority = folder.join("ca.pem");
@@ -194,7 +194,7 @@ async fn what_comes_in_is_what_was_sent() {
         .dial(server.local_addr())
         .await
         .unwrap();
-    // Several at once, one without an answer, and one that takes many records.
+    // Several messages at once, one without a reply, and one that needs many TLS records.
     let documents: Vec<_> = (0..100)
         .map(|id| doc! {"_id": id, "text": "y".repeat(100_000)})
         .collect();
@@ -218,7 +218,7 @@ async fn what_comes_in_is_what_was_sent() {
         .unwrap();
     assert_eq!(batch.len(), 100);
 
-    // A client that leaves while its command waits is noticed, goodbye or not.
+    // The server notices a client that disconnects while its command waits, with and without a closing alert.
     let version = client.ask(doc! {"hello": 1, "$db": "admin"}).await;
     let version = version.get_document("topologyVersion").unwrap();
     let wait = body(

@@ -1,11 +1,11 @@
-//! Encrypted and plain connections on one port, certificates made and given, clients' own, and new ones while the server runs.
+//! Encrypted and plain connections on one port, generated and given certificates, client certificates, and reloading.
 
 #![allow(clippy::unwrap_used)] // a panic says where
 
 #[path = "../support/raw.rs"]
 mod raw;
 
-mod dialing;
+mod clients;
 mod settings;
 
 mod certificates;

@@ -1,4 +1,4 @@
-//! Servers with one certificate or another, and an authority of the test's own.
+//! Servers with different certificates, and the test's own authority.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::raw::PATIENCE;
 
 pub struct Authority(pub CertifiedIssuer<'static, KeyPair>);
 
-/// A folder of its own for each test, empty.
+/// Returns an empty folder for one test.
 pub fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
         .join("tls")
@@ -69,7 +69,7 @@ impl Authority {
         file
     }
 
-    /// A certificate and its key, as PEM.
+    /// Returns a certificate and its key, as PEM.
     pub fn certify(&self, name: &str) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new([name.to_owned()]).unwrap();

@@ -1,22 +1,22 @@
-//! Every command that reads or writes documents: before, exactly at and after the instant, under each kind of index, by each
-//! rule that can end a document, with the reaper at work and without.
+//! Every command that reads or writes documents: just before the end of a document, exactly at it and after it, with each
+//! kind of index, for each rule that can end a document, with and without the reaper.
 
 use bson::{Bson, Document, bson, doc};
 
 use crate::support::world::{Reaper, World, batch, create_index, date, failure, ids, int};
 
-/// What is looked at in a reply.
+/// The part of a reply that a row compares.
 #[derive(Debug, Clone, Copy)]
 enum Look {
     /// The `_id`s of all rows, sorted.
     Ids,
-    /// The `_id`s of all rows, as they come.
+    /// The `_id`s of all rows, in the order of the reply.
     Order,
-    /// All rows, as they come.
+    /// All rows, in the order of the reply.
     Rows,
-    /// A field of the reply, by its path; missing is null.
+    /// A field of the reply, by its path. A missing field is null.
     At(&'static str),
-    /// The code of the failure, or 0.
+    /// The code of the error, or 0.
     Code,
     /// The `_id`s of all documents in the collection `made` afterwards.
     Made,
@@ -24,12 +24,12 @@ enum Look {
     After,
 }
 
-/// A name, a command on the collection, what to look at, and what is seen there before and after document 1 has ended.
+/// A name, a command on the collection, the part to compare, and its expected value before and after the end of document 1.
 type Row = (&'static str, fn(&str) -> Document, Look, Bson, Bson);
 
 use Look::{After, At, Code, Ids, Made, Order, Rows};
 
-/// Three documents: 1 ends, 2 and 3 stay.
+/// Three documents: 1 expires, 2 and 3 stay.
 fn documents(now: i64, rule: Rule) -> Vec<Document> {
     let mut ending =
         doc! {"_id": 1, "k": "a", "n": 1, "tags": ["x", "y"], "d": 7, "far": date(now + (1 << 40))};
@@ -49,12 +49,12 @@ fn documents(now: i64, rule: Rule) -> Vec<Document> {
     ]
 }
 
-/// What ends document 1, ten seconds after it was written.
+/// The rule that ends document 1, ten seconds after it was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rule {
     /// The collection's default.
     Inherited,
-    /// Its own ttl.
+    /// The document's own ttl.
     Own,
     /// A TTL index on a date.
     Date,
@@ -262,7 +262,7 @@ fn writes() -> Vec<Row> {
     ]
 }
 
-/// Prepares the collection `c` at the moment; document 1 ends ten seconds later.
+/// Creates the collection `c` now. Document 1 ends ten seconds later.
 fn prepare(world: &mut World, c: &str, rule: Rule, indexes: &[Document]) {
     let mut create = doc! {"create": c};
     match rule {
@@ -271,7 +271,7 @@ fn prepare(world: &mut World, c: &str, rule: Rule, indexes: &[Document]) {
         Rule::Date => {}
     }
     world.run(create);
-    // Half of the indexes are there before the documents, the others are built.
+    // Half of the indexes exist before the documents. The others are built afterwards.
     for index in indexes.iter().step_by(2) {
         world.index(c, index.clone());
     }
@@ -322,7 +322,7 @@ fn sorted(mut rows: Vec<Bson>) -> Bson {
     Bson::Array(rows)
 }
 
-/// Numbers lose their type: what is counted matters here.
+/// Numbers lose their type here, because only their values matter.
 fn at(reply: &Document, path: &str) -> Bson {
     let mut value = Bson::Document(reply.clone());
     for part in path.split('.') {
@@ -341,7 +341,7 @@ fn at(reply: &Document, path: &str) -> Bson {
     }
 }
 
-/// Reads leave everything as it is: all of them look at the same collection.
+/// Reads change nothing, so all of them use the same collection.
 fn every_read(rule: Rule, reaper: Reaper) {
     let mut world = World::new(reaper);
     others(&mut world);
@@ -368,7 +368,7 @@ fn every_read(rule: Rule, reaper: Reaper) {
     none_is(&wrong, rule, reaper);
 }
 
-/// Every write begins with a collection of its own.
+/// Every write starts with its own collection.
 fn every_write(rule: Rule, reaper: Reaper) {
     let mut world = World::new(reaper);
     others(&mut world);
@@ -406,7 +406,7 @@ fn none_is(wrong: &[String], rule: Rule, reaper: Reaper) {
     );
 }
 
-/// Whether document 1 has ended, and how many milliseconds after its write.
+/// Whether document 1 has ended, and the milliseconds since its write.
 const INSTANTS: [(bool, i64); 4] = [
     (false, 9_999),
     (true, 10_000),
@@ -414,7 +414,7 @@ const INSTANTS: [(bool, i64); 4] = [
     (true, 100_000),
 ];
 
-/// A collection in which nothing ends, to be joined.
+/// Creates a collection for joins, in which nothing expires.
 fn others(world: &mut World) {
     let keys = ["a", "b", "c"];
     world.insert(
@@ -423,7 +423,7 @@ fn others(world: &mut World) {
     );
 }
 
-/// The collection as it is found without an index and through each of them.
+/// Returns the documents that a find returns without an index and with each index.
 fn agree(world: &mut World, c: &str) -> Result<(), String> {
     let all = world.rows(doc! {"find": c, "hint": {"$natural": 1}});
     let mut listed = world.run(doc! {"listIndexes": c});
@@ -478,7 +478,7 @@ cases! {
     writes_date_reaper_off: every_write, Date, Off;
 }
 
-/// The value of an ended document is free under a unique index of every shape.
+/// The value of an expired document is free, under a unique index of every shape.
 #[test]
 fn unique_values_of_ended_documents_are_free() {
     let indexes = [
@@ -548,9 +548,9 @@ fn unique_values_of_ended_documents_are_free() {
     }
 }
 
-/// What a command changes is what was left, and the `_id` that comes back is a new document.
+/// Commands change only visible documents, and a reused `_id` is a new document.
 #[test]
-fn an_id_that_comes_back_is_a_new_document() {
+fn a_reused_id_is_a_new_document() {
     for reaper in [Reaper::On, Reaper::Off] {
         let mut world = World::new(reaper);
         world.run(doc! {"create": "c", "defaultTtl": 10});
@@ -573,7 +573,7 @@ fn an_id_that_comes_back_is_a_new_document() {
     }
 }
 
-/// One command sees one now, and `$$NOW` is that instant.
+/// One command has one `now`, and `$$NOW` is that instant.
 #[test]
 fn now_is_the_instant_of_the_command() {
     let mut world = World::new(Reaper::Off);

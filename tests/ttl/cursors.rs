@@ -1,10 +1,10 @@
-//! A cursor that was opened before the expiry and is continued after it.
+//! Cursors that were opened before documents expire and are continued afterwards.
 
 use bson::{Bson, Document, bson, doc};
 
 use crate::support::world::{Reaper, World, batch, date, ids, int};
 
-/// Ten documents: the odd ones end after ten seconds, the even ones stay. `n` runs against `_id`.
+/// Inserts ten documents. The odd ones expire after ten seconds. `n` descends as `_id` ascends.
 fn prepare(world: &mut World, index: Option<Document>) {
     world.run(doc! {"create": "c", "defaultTtl": -1});
     if let Some(index) = index {
@@ -14,7 +14,7 @@ fn prepare(world: &mut World, index: Option<Document>) {
     world.insert("other", (0..10).map(|id| doc! {"_id": id, "ref": id}));
 }
 
-/// Opens with two rows, moves the clock, reads the rest.
+/// Opens a cursor with two rows, moves the clock, and reads the rest.
 fn split(world: &mut World, command: Document, millis: i64) -> (Vec<Document>, Vec<Document>) {
     let reply = world.run(command);
     let (first, id, collection) = batch(&reply);
@@ -22,7 +22,7 @@ fn split(world: &mut World, command: Document, millis: i64) -> (Vec<Document>, V
     if id == 0 {
         return (first, vec![]);
     }
-    // In small batches: every one of them asks again.
+    // In small batches, because every batch checks the rows again.
     let mut rest = Vec::new();
     let mut id = id;
     while id != 0 {
@@ -40,9 +40,9 @@ fn numbers(rows: &[Document]) -> Vec<i64> {
 
 #[rustfmt::skip]
 #[test]
-fn rows_that_stand_for_a_document_pass_the_rule_when_they_leave() {
+fn rows_with_an_origin_are_checked_when_they_are_returned() {
     let index = |key: Document| Some(doc! {"key": key});
-    // (name, index, command with two rows in its first batch, ids in the order they would come)
+    // (name, index, command with two rows in its first batch, ids in the expected order)
     let up: Vec<i64> = (0..10).collect();
     let down: Vec<i64> = (0..10).rev().collect();
     let rows: Vec<(&str, Option<Document>, Document, &[i64])> = vec![
@@ -83,7 +83,7 @@ fn rows_that_stand_for_a_document_pass_the_rule_when_they_leave() {
     }
 }
 
-/// What was computed from several documents stays as it was computed.
+/// Values that were computed from several documents stay unchanged.
 #[rustfmt::skip]
 #[test]
 fn computed_values_stay() {
@@ -96,7 +96,7 @@ fn computed_values_stay() {
         for (name, command, all) in &rows {
             let mut world = World::new(reaper);
             prepare(&mut world, None);
-            // Nothing has been read yet where the first batch is empty: the getMore is a command of its own.
+            // If the first batch is empty, nothing has been read yet, and the getMore is a command of its own.
             let (first, rest) = split(&mut world, command.clone(), 9_999);
             assert!(first.is_empty());
             assert_eq!(Bson::Array(rest.into_iter().map(Bson::Document).collect()), *all, "{name}");
@@ -109,7 +109,7 @@ fn computed_values_stay() {
     }
 }
 
-/// Every getMore has its own now: documents that end between two of them leave one after the other.
+/// Every getMore has its own `now`, so documents that expire between two of them disappear one after another.
 #[test]
 fn documents_end_between_getmores() {
     for reaper in [Reaper::On, Reaper::Off] {
@@ -138,7 +138,7 @@ fn documents_end_between_getmores() {
                     break;
                 }
             }
-            // Nobody who lives is passed over: the batch after each step begins with the first who is left.
+            // No visible document is skipped: the batch after each step begins with the first one that is left.
             for (nth, three) in seen.chunks(3).enumerate() {
                 let at = 7_500 * (nth as i64 + 1);
                 let last = if nth == 0 { 0 } else { seen[nth * 3 - 1] };
@@ -149,9 +149,9 @@ fn documents_end_between_getmores() {
     }
 }
 
-/// A document that was deleted and came back under its `_id` is another one.
+/// A document that was deleted and inserted again under its `_id` is a different document.
 #[test]
-fn an_id_that_came_back_is_not_the_row_that_was_found() {
+fn a_reused_id_is_not_the_row_that_was_found() {
     let mut world = World::new(Reaper::Off);
     prepare(&mut world, None);
     let reply = world.run(doc! {"find": "c", "sort": {"n": 1}, "batchSize": 2});
@@ -164,7 +164,7 @@ fn an_id_that_came_back_is_not_the_row_that_was_found() {
     assert_eq!(numbers(&rest), [6, 4, 2, 0]);
 }
 
-/// Cursors over dates, too, and over a default that was shortened meanwhile.
+/// Cursors on collections with date rules, and with a default that became shorter meanwhile.
 #[test]
 fn other_rules_end_rows_in_the_middle_of_a_cursor() {
     for reaper in [Reaper::On, Reaper::Off] {
@@ -195,7 +195,8 @@ fn other_rules_end_rows_in_the_middle_of_a_cursor() {
     }
 }
 
-/// What every row is joined with is looked up once for a command, and again for the next: also where no time has passed.
+/// The documents that rows are joined with are looked up once per command, and again for the next command, even if no time
+/// has passed.
 #[test]
 fn joined_documents_end_between_getmores() {
     let lookup = doc! {"$lookup": {"from": "c", "pipeline": [{"$sort": {"_id": 1}}], "as": "all"}};
@@ -229,9 +230,9 @@ fn joined_documents_end_between_getmores() {
     }
 }
 
-/// In a capped collection what has ended takes no place, and a reader whose last document has ended goes on behind it.
+/// In a capped collection, expired documents do not count. A cursor whose last document has expired continues after it.
 #[test]
-fn a_tailable_cursor_outlives_its_last_document() {
+fn a_tailable_cursor_survives_its_last_document() {
     for reaper in [Reaper::On, Reaper::Off] {
         let mut world = World::new(reaper);
         world
@@ -250,11 +251,11 @@ fn a_tailable_cursor_outlives_its_last_document() {
         assert_eq!(more(&mut world), [2]);
         world.at(10_000);
         assert!(more(&mut world).is_empty());
-        // Two of four: the ended ones are not counted.
+        // Two of four, because the expired ones are not counted.
         world.insert("c", [doc! {"_id": 3}, doc! {"_id": 4}]);
         assert_eq!(world.int_ids("c", doc! {}), [3, 4]);
         assert_eq!(more(&mut world), [3, 4]);
-        // Somebody else takes the place of both: what was missed is not known.
+        // Other documents replace both, so the cursor cannot know what it missed.
         world.insert("c", [doc! {"_id": 5}, doc! {"_id": 6}, doc! {"_id": 7}]);
         let (code, _) = world.refused(doc! {"getMore": cursor, "collection": "c"});
         assert_eq!(code, 136);

@@ -5,7 +5,7 @@ use bson::{Bson, Document, doc};
 use crate::instants::{around, living};
 use crate::support::world::{Reaper, START, World, create_index, date};
 
-/// What a field holds, and when (after START) that ends a document under `expireAfterSeconds: 10`.
+/// The value of a field, and when (after START) it ends the document under `expireAfterSeconds: 10`.
 fn values() -> Vec<(Bson, Option<i64>)> {
     let at = |millis: i64| date(START + millis);
     vec![
@@ -123,7 +123,7 @@ fn the_earliest_of_several_rules_wins() {
             (doc! {"b": at(1_000)}, Some(21_000)),
             (doc! {"a": at(30_000), "b": at(1_000)}, Some(21_000)),
             (doc! {"a": at(20_000), "b": at(1_000)}, Some(20_000)),
-            // -1 says that the collection's default does not count; a date rule is another one.
+            // -1 turns off the collection's default for the document, but not a date rule.
             (doc! {"a": at(60_000), "ttl": -1}, Some(60_000)),
             (doc! {"a": at(7_000), "ttl": 5}, Some(5_000)),
             (doc! {"a": at(7_000), "ttl": 9}, Some(7_000)),
@@ -157,7 +157,7 @@ fn partial_indexes_end_only_what_they_hold() {
         );
         world.at(10_000);
         assert_eq!(world.int_ids("c", doc! {}), [1, 2]);
-        // Done long after its date: gone in the instant of the write.
+        // The write comes long after the date, so the document is gone at the instant of the write.
         world.run(
             doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"done": true}}}]},
         );
@@ -166,7 +166,7 @@ fn partial_indexes_end_only_what_they_hold() {
 }
 
 #[test]
-fn writes_move_the_date_and_with_it_the_end() {
+fn writing_the_date_moves_the_end() {
     for reaper in [Reaper::On, Reaper::Off] {
         let mut world = World::new(reaper);
         world.index("c", doc! {"key": {"at": 1}, "expireAfterSeconds": 10});
@@ -175,7 +175,7 @@ fn writes_move_the_date_and_with_it_the_end() {
         let set = |id: i32, update: Document| doc! {"update": "c", "updates": [{"q": {"_id": id}, "u": update}]};
         world.run(set(0, doc! {"$currentDate": {"at": true}}));
         world.run(set(1, doc! {"$unset": {"at": ""}}));
-        // A write that leaves the date alone leaves the end alone: this is MongoDB's rule, not Cosmos'.
+        // A write that does not change the date does not change the end. This is MongoDB's rule, not that of Cosmos DB.
         world.run(set(2, doc! {"$set": {"x": 1}}));
         world.run(set(3, doc! {"at": date(START - 3_000)}));
         follow(
@@ -187,7 +187,7 @@ fn writes_move_the_date_and_with_it_the_end() {
 }
 
 #[test]
-fn inserted_past_its_end() {
+fn inserting_an_expired_document() {
     for reaper in [Reaper::On, Reaper::Off] {
         let mut world = World::new(reaper);
         world.index("c", doc! {"key": {"at": 1}, "expireAfterSeconds": 10});
@@ -205,7 +205,7 @@ fn inserted_past_its_end() {
 }
 
 #[test]
-fn coll_mod_changes_and_makes_a_rule() {
+fn coll_mod_changes_and_creates_a_date_rule() {
     for reaper in [Reaper::On, Reaper::Off] {
         let mut world = World::new(reaper);
         world.index("c", doc! {"key": {"at": 1}});
@@ -220,7 +220,7 @@ fn coll_mod_changes_and_makes_a_rule() {
         assert_eq!(world.int_ids("c", doc! {}), [2, 3, 4, 5]);
         world.run(change(17));
         assert_eq!(world.int_ids("c", doc! {}), [4, 5]);
-        // Longer again: nobody comes back.
+        // A longer time again: no document comes back.
         world.run(change(1_000));
         assert_eq!(world.int_ids("c", doc! {}), [4, 5]);
     }

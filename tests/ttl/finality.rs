@@ -1,4 +1,4 @@
-//! Expired is final: no change of a rule and no move of the clock brings anything back.
+//! Expired is final: no change of a rule and no move of the clock revives a document.
 
 use bson::{Bson, Document, doc};
 
@@ -23,7 +23,7 @@ fn prepare(reaper: Reaper, default: Bson, index: Option<Document>) -> World {
     world
 }
 
-/// Nobody but -1, now and later, also as `_id`s that are free.
+/// Only documents with -1 are visible, now and later, and the `_id`s of the others are free.
 fn gone(world: &mut World, what: &str) {
     assert_eq!(world.int_ids("c", doc! {}), [-1], "{what}");
     let stats = world.run(doc! {"collStats": "c"});
@@ -36,7 +36,7 @@ fn gone(world: &mut World, what: &str) {
 }
 
 #[test]
-fn a_changed_default_brings_nothing_back() {
+fn changing_the_default_revives_nothing() {
     let changes = [
         doc! {"collMod": "c", "defaultTtl": 1_000_000},
         doc! {"collMod": "c", "defaultTtl": -1},
@@ -51,13 +51,13 @@ fn a_changed_default_brings_nothing_back() {
     ];
     for reaper in [Reaper::On, Reaper::Off] {
         for change in &changes {
-            // Those with a ttl of their own end at 10 s whatever the default, unless it goes away.
+            // Documents with their own ttl expire at 10 s under any default, unless the default is turned off.
             let mut world = prepare(reaper, Bson::Int32(20), None);
             world.at(10_000);
             world.run(change.clone());
             gone(&mut world, &change.to_string());
 
-            // Those that inherit.
+            // Documents that inherit the default.
             let mut world = World::new(reaper);
             world.run(doc! {"create": "c", "defaultTtl": 20});
             world.insert("c", (0..MANY).map(|id| doc! {"_id": id}));
@@ -69,9 +69,9 @@ fn a_changed_default_brings_nothing_back() {
     }
 }
 
-/// What lives when the rule changes lives on by the new one.
+/// Documents that are visible when the rule changes follow the new rule.
 #[test]
-fn the_living_live_on_by_the_new_rule() {
+fn visible_documents_follow_the_new_rule() {
     for reaper in [Reaper::On, Reaper::Off] {
         let mut world = World::new(reaper);
         world.run(doc! {"create": "c", "defaultTtl": 10});
@@ -89,7 +89,7 @@ fn the_living_live_on_by_the_new_rule() {
 }
 
 #[test]
-fn a_changed_or_dropped_date_index_brings_nothing_back() {
+fn changing_or_dropping_a_date_index_revives_nothing() {
     let index = || doc! {"key": {"at": 1}, "expireAfterSeconds": 10};
     let changes = [
         doc! {"dropIndexes": "c", "index": "at_1"},
@@ -107,7 +107,7 @@ fn a_changed_or_dropped_date_index_brings_nothing_back() {
             world.run(change.clone());
             gone(&mut world, &change.to_string());
         }
-        // The document's date is moved: too late.
+        // The date of the document is moved too late.
         let mut world = prepare(reaper, Bson::Null, Some(index()));
         world.at(10_000);
         let done = world.run(doc! {"update": "c", "updates": [{"q": {}, "u": {"$currentDate": {"at": true}}, "multi": true}]});
@@ -115,9 +115,9 @@ fn a_changed_or_dropped_date_index_brings_nothing_back() {
     }
 }
 
-/// In process and over the wire.
+/// In the process and over the wire.
 #[test]
-fn time_that_goes_back_brings_nothing_back() {
+fn moving_time_back_revives_nothing() {
     type Move = fn(&mut World);
     let back: [(&str, Move); 5] = [
         ("set", |world| world.at(0)),
@@ -150,7 +150,7 @@ fn time_that_goes_back_brings_nothing_back() {
                 gone(&mut world, &format!("{rule}, {name}, reaper {reaper:?}"));
             }
         }
-        // Also where nobody looked at it at that time, and where it was one millisecond.
+        // Also if nobody read the document at that time, and if the clock moved by only one millisecond.
         let mut world = prepare(reaper, Bson::Int32(-1), None);
         world.at(10_000);
         world.at(9_999);
@@ -164,9 +164,9 @@ fn time_that_goes_back_brings_nothing_back() {
     }
 }
 
-/// Documents written after time was set back live their full ttl by the new time.
+/// Documents that are written after time was set back live for their full ttl, by the new time.
 #[test]
-fn written_after_time_went_back() {
+fn writes_after_time_went_back() {
     for reaper in [Reaper::On, Reaper::Off] {
         let mut world = World::new(reaper);
         world.run(doc! {"create": "c", "defaultTtl": 10});
@@ -196,7 +196,7 @@ fn written_after_time_went_back() {
     }
 }
 
-/// A write through an older moment (the clock set back) restarts the document from there.
+/// A write at an earlier time (after the clock was set back) renews the document from that time.
 #[test]
 fn a_write_after_time_went_back_counts_from_there() {
     let mut world = World::new(Reaper::Off);
@@ -216,20 +216,20 @@ fn time_travel_over_the_wire() {
     let mut world = World::new(Reaper::On);
     world.run(doc! {"create": "c", "defaultTtl": 10});
     world.insert("c", [doc! {"_id": 1}]);
-    let told = world.run(doc! {"timeTravel": 1, "advanceSeconds": 9.999});
-    assert_eq!(told.get("now"), Some(&date(START + 9_999)));
+    let reported = world.run(doc! {"timeTravel": 1, "advanceSeconds": 9.999});
+    assert_eq!(reported.get("now"), Some(&date(START + 9_999)));
     assert_eq!(world.int_ids("c", doc! {}), [1]);
     world.run(doc! {"timeTravel": 1, "advanceSeconds": 0.001});
     assert_eq!(world.int_ids("c", doc! {}), NOBODY);
     world.run(doc! {"timeTravel": 1, "to": date(START + 60_000)});
     let status = world.run(doc! {"serverStatus": 1});
     assert_eq!(status.get("localTime"), Some(&date(START + 60_000)));
-    let told = world.run(doc! {"timeTravel": 1, "freeze": false});
-    assert_eq!(told.get("frozen"), Some(&Bson::Boolean(false)));
-    let told = world.run(doc! {"timeTravel": 1, "freeze": true});
-    assert_eq!(told.get("frozen"), Some(&Bson::Boolean(true)));
-    let told = told.get_datetime("now").unwrap().timestamp_millis();
-    assert!((START + 60_000..START + 120_000).contains(&told));
+    let reported = world.run(doc! {"timeTravel": 1, "freeze": false});
+    assert_eq!(reported.get("frozen"), Some(&Bson::Boolean(false)));
+    let reported = world.run(doc! {"timeTravel": 1, "freeze": true});
+    assert_eq!(reported.get("frozen"), Some(&Bson::Boolean(true)));
+    let reported = reported.get_datetime("now").unwrap().timestamp_millis();
+    assert!((START + 60_000..START + 120_000).contains(&reported));
 
     let clock = sundown::clock::Clock::frozen(sundown::clock::Millis(START));
     let mut world = World::with(Reaper::On, clock, |config| {
@@ -239,9 +239,9 @@ fn time_travel_over_the_wire() {
     assert!(message.contains("--enable-test-commands"), "{message}");
 }
 
-/// A multi-index build that fails leaves no rule behind, and no rule of it has ended anything.
+/// If one of several index builds fails, no rule remains, and none of the rules has ended a document.
 #[test]
-fn a_failed_build_ends_nobody() {
+fn a_failed_build_expires_nothing() {
     for reaper in [Reaper::On, Reaper::Off] {
         let mut world = World::new(reaper);
         world.insert(
@@ -257,11 +257,11 @@ fn a_failed_build_ends_nobody() {
     }
 }
 
-/// While a rule that goes by dates changes, others read and write; each of them sees the collection under the old rule
-/// or under the new one, and nothing that had ended.
+/// While a date rule changes, other clients read and write. Each of them sees the collection under the old rule or under
+/// the new one, and no expired document.
 #[test]
-fn others_pass_while_a_rule_by_dates_changes() {
-    // Ends at 10 s by the first rule. Half of the rest end at 60 s, half never.
+fn other_commands_run_while_a_date_rule_changes() {
+    // Some expire at 10 s by the first rule. Half of the others expire at 60 s, half never.
     let at = |id: i32| match id % 4 {
         0 => date(START),
         1 => date(START + 50_000),
@@ -270,7 +270,7 @@ fn others_pass_while_a_rule_by_dates_changes() {
     let many = 8_000;
     let alive = i64::from(many / 4 * 3);
     let changes = [
-        // The change, and how many of the living are left by it at 15 s.
+        // The change, and how many documents are visible after it at 15 s.
         (
             doc! {"collMod": "c", "index": {"name": "at_1", "expireAfterSeconds": 1_000}},
             alive,

@@ -1,6 +1,7 @@
-//! When to look, and who is there then: ends in milliseconds since the start, `None` for never.
+//! The instants at which tests look, and the documents that are visible then. Ends are in milliseconds since the start,
+//! `None` for never.
 
-/// Just before each end, at it, and just after.
+/// Returns the instants just before each end, at it, and just after it.
 pub fn around(ends: &[Option<i64>]) -> Vec<i64> {
     let mut all: Vec<i64> = ends
         .iter()
@@ -12,7 +13,7 @@ pub fn around(ends: &[Option<i64>]) -> Vec<i64> {
     all
 }
 
-/// The numbers of those that have not ended.
+/// Returns the numbers of the documents that are visible.
 pub fn living(ends: &[Option<i64>], instant: i64) -> Vec<i64> {
     (0i64..)
         .zip(ends)

@@ -1,4 +1,5 @@
-//! What expiry promises, over the wire: the matrix and every rule of the README, as tables. Time is moved and never waited for.
+//! The promises of expiry, over the wire: the matrix and every rule of the README, as tables. Tests move the clock and
+//! never wait.
 
 #![allow(clippy::unwrap_used)]
 
@@ -8,10 +9,10 @@ mod support;
 mod commands;
 mod cursors;
 mod dates;
-mod doors;
-mod figures;
+mod default_ttl;
 mod finality;
 mod instants;
 mod matrix;
-mod restarts;
-mod shown;
+mod statistics;
+mod ts_field;
+mod ts_renewal;

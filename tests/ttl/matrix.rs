@@ -1,4 +1,4 @@
-//! The matrix: what `ttl` and `DefaultTTL` make of each other.
+//! The matrix: how `ttl` and `DefaultTTL` combine.
 
 use bson::spec::BinarySubtype;
 use bson::{Binary, Bson, Document, doc};
@@ -6,12 +6,12 @@ use bson::{Binary, Bson, Document, doc};
 use crate::instants::{around, living};
 use crate::support::world::{Reaper, World, date, int};
 
-/// When a document ends, in milliseconds after its write.
+/// When a document expires, in milliseconds after its write.
 type End = Option<i64>;
 
 const NEVER: End = None;
 
-/// A value of `ttl`, and the seconds it means: `None` if it means nothing.
+/// A value of `ttl` and its meaning in seconds, or `None` if it has no meaning.
 fn values() -> Vec<(Bson, Option<i64>)> {
     let decimal = |text: &str| Bson::Decimal128(text.parse().unwrap());
     vec![
@@ -26,7 +26,7 @@ fn values() -> Vec<(Bson, Option<i64>)> {
         (Bson::Int32(-1), Some(-1)),
         (Bson::Int64(-1), Some(-1)),
         (Bson::Double(-1.0), Some(-1)),
-        // From here on: plain data.
+        // From here on, the values are plain data.
         (Bson::Double(5.5), None),
         (Bson::String("5".into()), None),
         (Bson::Int32(0), None),
@@ -41,7 +41,7 @@ fn values() -> Vec<(Bson, Option<i64>)> {
         (Bson::Int64(i64::MIN), None),
         (Bson::Int64(i64::MAX), None),
         (Bson::Int64(3_000_000_000), None),
-        // Whose low 32 bits would be 5 and -1.
+        // Numbers whose low 32 bits would be 5 and -1.
         (Bson::Int64((1 << 32) + 5), None),
         (Bson::Int64(0xffff_ffff), None),
         (Bson::Double(2_147_483_648.0), None),
@@ -73,7 +73,7 @@ fn values() -> Vec<(Bson, Option<i64>)> {
     ]
 }
 
-/// By the matrix, as it is printed.
+/// Computes the end by the matrix in the README.
 fn end(default: Option<i64>, ttl: Option<i64>) -> End {
     match (default, ttl) {
         (None, _) => NEVER,
@@ -98,7 +98,7 @@ fn documents() -> Vec<(Document, Option<i64>)> {
             .into_iter()
             .map(|(ttl, means)| (doc! {"ttl": ttl}, means)),
     );
-    // Where the field stands plays no part.
+    // The position of the field does not matter.
     documents.push((
         doc! {"a": {"ttl": 7}, "z": [1, 2], "ttl": 5, "ttx": 1},
         Some(5),
@@ -140,7 +140,7 @@ fn check(default: Option<i64>, reaper: Reaper) {
                 "{document} at {instant} ms, default {default:?}"
             );
             if there {
-                // Stored untouched, whatever it means.
+                // The value is stored unchanged, whatever it means.
                 let mut stored = doc! {"_id": id as i32};
                 stored.extend(document.clone());
                 assert_eq!(
@@ -175,7 +175,7 @@ fn seconds() {
     }
 }
 
-/// `_ts` is kept to the millisecond: a document lives its n seconds and not a millisecond more.
+/// `_ts` has millisecond precision: a document lives for its n seconds and not a millisecond longer.
 #[test]
 fn to_the_millisecond() {
     let mut world = World::new(Reaper::Off);
@@ -195,7 +195,8 @@ fn to_the_millisecond() {
     }
 }
 
-/// A new default holds at once for whoever inherits, counted from its own `_ts`; others do not care.
+/// A new default applies at once to documents that inherit it, counted from each document's `_ts`. It does not affect
+/// others.
 #[test]
 fn a_new_default_counts_from_the_last_write() {
     for reaper in [Reaper::On, Reaper::Off] {
@@ -212,7 +213,7 @@ fn a_new_default_counts_from_the_last_write() {
         world.at(10_000);
         world.insert("c", [doc! {"_id": 4}]);
         world.at(20_000);
-        // (default, who is left): all at the same moment, so only shorter ones show.
+        // (default, visible documents): all at the same instant, so only shorter defaults have an effect.
         for (default, left) in [
             (Bson::Int32(-1), vec![1, 2, 3, 4]),
             (Bson::Int32(21), vec![1, 2, 3, 4]),
@@ -229,7 +230,8 @@ fn a_new_default_counts_from_the_last_write() {
     }
 }
 
-/// While the default is off `ttl` is plain data; switched on again it counts again, from each document's `_ts`.
+/// While the default is off, `ttl` is plain data. When the default is turned on again, `ttl` counts again, from each
+/// document's `_ts`.
 #[test]
 fn off_and_on_again() {
     for reaper in [Reaper::On, Reaper::Off] {
@@ -267,7 +269,7 @@ fn a_change_of_the_default_reaches_documents_of_every_age() {
     for default in [20, 15, 7, 3, 2, 1] {
         world.run(doc! {"collMod": "c", "defaultTtl": default});
         let left = world.int_ids("c", doc! {});
-        // Round r was written at r seconds and is gone `default` seconds later.
+        // Round r was written at r seconds and expires `default` seconds later.
         let expected: Vec<i64> = ((20 - default + 1) * 100..2_000).collect();
         assert_eq!(left, expected, "{default}");
         let stats = world.run(doc! {"collStats": "c"});

@@ -10,7 +10,7 @@ use crate::raw::{
 use crate::scripted::Running;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_compressed_question_gets_an_answer_compressed_alike() {
+async fn a_compressed_request_gets_a_reply_with_the_same_compressor() {
     let server = Running::start().await;
     let mut client = server.connect().await;
     for compressor in 1..=3 {
@@ -33,20 +33,20 @@ async fn a_compressed_question_gets_an_answer_compressed_alike() {
             let reply = client.receive().await.unwrap();
             assert_eq!(reply.document, doc! {"n": size / 1000, "ok": 1.0});
         }
-        // The checksum is the one of the message inside.
+        // The checksum is that of the inner message.
         let large = body(doc! {"large": 1000});
         client
             .send(&compressed(compressor, &checked(7, &[&large])))
             .await;
         let reply = client.receive().await.unwrap();
         assert_eq!((reply.flags, reply.compressor), (CHECKSUM, compressor));
-        // What would not become smaller is sent as it is.
+        // A reply that would not become smaller is not compressed.
         client
             .send(&compressed(compressor, &msg(8, 0, &[&ping()])))
             .await;
         let reply = client.receive().await.unwrap();
         assert_eq!((reply.response_to, reply.compressor), (8, 0));
-        // Work, streams, refusals.
+        // Long work, streams and errors.
         let work = body(doc! {"work": 3i64, "pause": 1i64});
         client
             .send(&compressed(compressor, &msg(9, 0, &[&work])))
@@ -60,7 +60,7 @@ async fn a_compressed_question_gets_an_answer_compressed_alike() {
         client
             .send(&compressed(compressor, &msg(11, MORE_TO_COME, &[&large])))
             .await;
-        // And who does not compress is not answered so.
+        // A client that does not compress gets uncompressed replies.
         client.send(&msg(12, 0, &[&large])).await;
         let reply = client.receive().await.unwrap();
         assert_eq!((reply.response_to, reply.compressor), (12, 0));
@@ -68,7 +68,7 @@ async fn a_compressed_question_gets_an_answer_compressed_alike() {
 }
 
 #[tokio::test]
-async fn a_handshake_is_never_answered_in_compressed_form() {
+async fn replies_to_handshakes_are_never_compressed() {
     let server = Running::start().await;
     let mut client = server.connect().await;
     for name in [
@@ -93,7 +93,7 @@ async fn a_handshake_is_never_answered_in_compressed_form() {
 }
 
 #[tokio::test]
-async fn compressed_messages_that_are_not_what_they_say() {
+async fn compressed_messages_with_wrong_headers() {
     let server = Running::start().await;
     let mut good = server.connect().await;
     let inside = msg(1, 0, &[&body(doc! {"ping": "x".repeat(5000)})]);
@@ -163,7 +163,7 @@ async fn compressed_messages_that_are_not_what_they_say() {
                 "a bad message",
                 compressed(compressor, &msg(1, 4, &[&ping()])),
             ),
-            // Inflates to 48 million bytes and a few, which the head of the message inside makes too many.
+            // Inflates to slightly more than 48 million bytes, which is too much together with the header.
             (
                 "a bomb",
                 announcing(
@@ -186,7 +186,7 @@ async fn compressed_messages_that_are_not_what_they_say() {
 }
 
 #[tokio::test]
-async fn only_what_is_offered_is_inflated() {
+async fn only_enabled_compressors_are_accepted() {
     let server = Running::with(Config {
         compressors: "zlib".parse().unwrap(),
         ..Config::default()

@@ -1,4 +1,4 @@
-//! What a hostile client gets.
+//! Messages of hostile clients.
 
 use bson::doc;
 use sundown::config::Config;
@@ -9,7 +9,7 @@ use crate::raw::{OP_MSG, body, checked, frame, msg, ping, sequence};
 use crate::scripted::Running;
 
 #[tokio::test]
-async fn broken_contents_get_mongodbs_error_and_the_connection_lives_on() {
+async fn invalid_contents_get_mongodbs_error_and_keep_the_connection() {
     let server = Running::start().await;
     let mut client = server.connect().await;
     let deep = |levels: usize| {
@@ -47,7 +47,7 @@ async fn broken_contents_get_mongodbs_error_and_the_connection_lives_on() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_answered_ends_that_connection_and_no_other() {
+async fn unanswerable_messages_close_only_their_connection() {
     let server = Running::start().await;
     let mut good = server.connect().await;
     let with_length = |length: i32| {
@@ -90,7 +90,7 @@ async fn what_cannot_be_answered_ends_that_connection_and_no_other() {
 }
 
 #[tokio::test]
-async fn what_was_asked_before_a_bad_message_is_answered() {
+async fn requests_before_a_bad_message_are_answered() {
     let server = Running::start().await;
     let mut client = server.connect().await;
     let bytes = [msg(1, 0, &[&ping()]), msg(2, 4, &[&ping()])].concat();
@@ -100,7 +100,7 @@ async fn what_was_asked_before_a_bad_message_is_answered() {
 }
 
 #[tokio::test]
-async fn a_huge_length_with_few_bytes_holds_up_nobody() {
+async fn a_huge_length_with_few_bytes_blocks_nobody() {
     let server = Running::start().await;
     let mut waiting = Vec::new();
     for _ in 0..50 {
@@ -114,7 +114,7 @@ async fn a_huge_length_with_few_bytes_holds_up_nobody() {
 }
 
 #[tokio::test]
-async fn bytes_drawn_at_random_disturb_nobody() {
+async fn random_bytes_disturb_no_other_connection() {
     let server = Running::start().await;
     let mut good = server.connect().await;
     let mut dice = Dice(0x2545_F491_4F6C_DD1D);
@@ -125,7 +125,7 @@ async fn bytes_drawn_at_random_disturb_nobody() {
     for _ in 0..300 {
         let mut bytes = whole.clone();
         for _ in 0..1 + dice.below(4) {
-            // Lengths stay, so that the message is read at all.
+            // The lengths stay correct, so that the message is read at all.
             let at = 4 + dice.below(bytes.len() as u64 - 4) as usize;
             bytes[at] = dice.next() as u8;
         }
@@ -151,7 +151,7 @@ async fn connections_beyond_the_limit_are_refused() {
     server.connect().await.assert_hung_up("the third").await;
 
     drop(second);
-    // The server notices soon that a place is free.
+    // The server soon notices that a connection has ended.
     let mut tries = 0;
     loop {
         let mut next = server.connect().await;
@@ -160,7 +160,7 @@ async fn connections_beyond_the_limit_are_refused() {
             break;
         }
         tries += 1;
-        assert!(tries < 1000, "the place stays taken");
+        assert!(tries < 1000, "the connection still counts");
     }
     first.assert_alive().await;
 }

@@ -1,5 +1,5 @@
-//! Raw bytes over TCP, good and hostile, against a server in process. The handler here is the test's own, so that what
-//! fails is the wire or the server.
+//! Raw bytes over TCP, valid and hostile, against a server in this process. The handler belongs to the test, so a failure
+//! is a failure of the wire or the server.
 
 #![allow(clippy::unwrap_used)] // a panic says where
 
@@ -10,8 +10,8 @@ mod raw;
 mod scripted;
 
 mod compressed;
-mod end;
 mod hostile;
 mod messages;
+mod shutdown;
 mod streams;
 mod work;

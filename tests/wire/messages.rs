@@ -9,7 +9,7 @@ use crate::raw::{
 use crate::scripted::Running;
 
 #[tokio::test]
-async fn a_frame_may_come_byte_by_byte() {
+async fn a_message_may_arrive_byte_by_byte() {
     let server = Running::start().await;
     let mut client = server.connect().await;
     client.0.set_nodelay(true).unwrap();
@@ -60,7 +60,7 @@ async fn a_checksum_is_answered_with_a_checksum() {
 }
 
 #[tokio::test]
-async fn what_is_more_to_come_gets_no_reply() {
+async fn messages_with_more_to_come_get_no_reply() {
     let server = Running::start().await;
     let mut client = server.connect().await;
     let mut bytes = msg(
@@ -77,17 +77,17 @@ async fn what_is_more_to_come_gets_no_reply() {
     bytes.extend(msg(5, 0, &[&body(doc! {"calls": 1})]));
     client.send(&bytes).await;
     let reply = client.receive().await.unwrap();
-    // The one with two bodies was refused before it was called.
+    // The message with two bodies was refused before the handler was called.
     assert_eq!((reply.response_to, reply.document), (5, doc! {"calls": 4}));
 }
 
 #[tokio::test]
-async fn sequences_arrive_whole() {
+async fn document_sequences_arrive_completely() {
     let server = Running::start().await;
     let mut client = server.connect().await;
     let documents = vec![doc! {"text": "y".repeat(1000)}; 3000];
     let insert = body(doc! {"insert": "c", "$db": "d"});
-    // Three megabytes: more than the buffer of any quiet connection, and enough to be checked aside.
+    // Three megabytes: more than the buffer of any idle connection, and enough to be checked on a blocking thread.
     client
         .send(&msg(1, 0, &[&insert, &sequence("documents", &documents)]))
         .await;
@@ -110,7 +110,7 @@ async fn large_messages_and_replies_on_a_runtime_with_workers() {
         assert_eq!(reply.document, doc! {"n": 20, "ok": 1.0});
         let reply = client.ask(doc! {"large": 15_000_000}).await;
         assert_eq!(reply.get_str("filler").unwrap().len(), 15_000_000);
-        // Enough small ones for the buffers to become small again.
+        // Enough small messages to make the buffers small again.
         for _ in 0..100 {
             client.assert_alive().await;
         }

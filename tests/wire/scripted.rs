@@ -1,4 +1,4 @@
-//! The server under test: a handler that does as it is told.
+//! The server under test: its handler does what the message asks for.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -25,37 +25,37 @@ pub struct Scripted {
     pub calls: AtomicUsize,
     pub abandoned: Arc<AtomicUsize>,
     pub streamed: Arc<AtomicUsize>,
-    /// What `toil`, `wait`, `await` and `block` last for.
+    /// Ends `toil`, `wait`, `await` and `block`.
     pub release: Arc<Flag>,
 }
 
-/// How a reply is made that comes when it is released.
+/// How to make a reply that is sent when the test releases it.
 #[derive(Clone, Copy, PartialEq)]
 enum Until {
-    /// Step after step, without a pause.
+    /// Steps without a pause.
     Toil,
-    /// A step that waits, and one more.
+    /// A step that waits, and one more step.
     Wait,
-    /// A future that brings it.
+    /// A future that returns it.
     Await,
-    /// A step that blocks its thread, and counts its work.
+    /// A step that blocks its thread and counts its work.
     Block,
 }
 
 struct Held {
     until: Until,
-    /// The server was told that a step blocks.
+    /// The server knows that the step blocks.
     announced: bool,
     release: Arc<Flag>,
     abandoned: Arc<AtomicUsize>,
 }
 
-/// `{work: steps, pause: milliseconds}`: so many steps with so much sleep between them.
+/// `{work: steps, pause: milliseconds}`: this many steps, with a pause between them.
 struct Steps {
     left: i64,
     pause: Duration,
     abandoned: Arc<AtomicUsize>,
-    /// Its reply is one of a stream, and not the last.
+    /// The reply is one of a stream, and not the last one.
     streams: bool,
 }
 
@@ -90,7 +90,7 @@ impl Handler for Scripted {
                 let size = first.value.as_i32().unwrap_or_default() as usize;
                 put(reply, doc! {"filler": "x".repeat(size)});
             }
-            // `{stream: replies}`: a stream of so many; with `pause`, each of them after some work.
+            // `{stream: replies}`: a stream of this many replies. With `pause`, each reply needs some work.
             "stream" => {
                 let nth = self.streamed.fetch_add(1, Ordering::SeqCst) as i64 + 1;
                 let more = nth < first.value.as_i64().unwrap_or_default();
@@ -142,7 +142,7 @@ impl Scripted {
             return Outcome::Work(Box::new(held));
         }
         Outcome::Awaited(Box::pin(async move {
-            held.release.is_set_at_last().await;
+            held.release.wait_until_set().await;
             let document = DocBuf::from(doc! {"released": true, "ok": 1.0}).into_bytes();
             Ok(Answer {
                 document: document.into(),
@@ -173,7 +173,7 @@ impl Work for Held {
             Until::Toil => Progress::More,
             _ => {
                 let release = self.release.clone();
-                let released = async move { release.is_set_at_last().await };
+                let released = async move { release.wait_until_set().await };
                 Progress::Wait(Wait::until(released))
             }
         })
@@ -238,7 +238,7 @@ impl Running {
         .await
     }
 
-    /// One that waits for no command when it is told to stop.
+    /// Starts a server that waits for no command when it stops.
     pub async fn impatient() -> Self {
         Self::run(Config {
             shutdown_timeout: Duration::ZERO,
@@ -273,7 +273,7 @@ impl Running {
         self.stop.take().unwrap().send(()).unwrap();
     }
 
-    /// How many connections the server had to abandon.
+    /// Returns the number of connections that the server abandoned.
     pub async fn stopped(self) -> usize {
         tokio::time::timeout(2 * PATIENCE, self.task)
             .await

@@ -1,4 +1,4 @@
-//! One question, many replies.
+//! Requests with several replies.
 
 use std::sync::atomic::Ordering;
 
@@ -8,18 +8,18 @@ use crate::raw::{EXHAUST_ALLOWED, MORE_TO_COME, body, eventually, msg, ping};
 use crate::scripted::Running;
 
 #[tokio::test]
-async fn a_stream_of_replies_each_answers_the_one_before() {
+async fn each_streamed_reply_answers_the_previous_one() {
     let server = Running::start().await;
     for (what, replies, command) in [
         ("at once", 4, doc! {"stream": 4i64}),
         ("after work", 4, doc! {"stream": 4i64, "pause": 1i64}),
-        // As long as a hello has to wait for the server not to wait for it.
-        ("after rest", 2, doc! {"stream": 2i64, "pause": 500i64}),
+        // So long that a server that shuts down does not wait for it.
+        ("after a pause", 2, doc! {"stream": 2i64, "pause": 500i64}),
     ] {
         server.handler.streamed.store(0, Ordering::SeqCst);
         let mut client = server.connect().await;
         client.assert_alive().await;
-        // The ping behind it waits for the end of the stream.
+        // The ping after it waits for the end of the stream.
         let bytes = [
             msg(70, EXHAUST_ALLOWED, &[&body(command)]),
             msg(71, 0, &[&ping()]),
@@ -40,14 +40,14 @@ async fn a_stream_of_replies_each_answers_the_one_before() {
 }
 
 #[tokio::test]
-async fn a_stream_only_for_those_who_allow_it() {
+async fn replies_are_streamed_only_if_the_client_allows_it() {
     let server = Running::start().await;
     let mut client = server.connect().await;
     for command in [doc! {"stream": 9i64}, doc! {"stream": 9i64, "pause": 1i64}] {
         client.send(&msg(1, 0, &[&body(command.clone())])).await;
         let reply = client.receive().await.unwrap();
         assert_eq!((reply.response_to, reply.flags), (1, 0));
-        // Who wants no reply gets no stream of them.
+        // A client that wants no reply gets no stream.
         let flags = EXHAUST_ALLOWED | MORE_TO_COME;
         client.send(&msg(2, flags, &[&body(command)])).await;
         client.assert_alive().await;

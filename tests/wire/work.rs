@@ -8,11 +8,11 @@ use crate::raw::{CHECKSUM, MORE_TO_COME, body, checked, eventually, msg, ping};
 use crate::scripted::Running;
 
 #[tokio::test]
-async fn long_work_lets_others_pass_and_answers_in_its_turn() {
+async fn long_work_does_not_block_others_and_replies_in_order() {
     let server = Running::start().await;
     let mut slow = server.connect().await;
     let mut quick = server.connect().await;
-    // The first ping is answered while the work goes on, the second one behind it.
+    // The first ping is answered during the work, the second one after it.
     let bytes = [
         msg(1, 0, &[&ping()]),
         checked(2, &[&body(doc! {"work": 20i64, "pause": 10i64})]),
@@ -29,7 +29,7 @@ async fn long_work_lets_others_pass_and_answers_in_its_turn() {
 }
 
 #[tokio::test]
-async fn what_comes_during_work_is_not_lost() {
+async fn messages_that_arrive_during_work_are_not_lost() {
     let server = Running::start().await;
     let mut client = server.connect().await;
     client
@@ -45,10 +45,10 @@ async fn what_comes_during_work_is_not_lost() {
 }
 
 #[tokio::test]
-async fn work_is_abandoned_when_its_client_leaves() {
+async fn work_is_abandoned_when_its_client_disconnects() {
     let server = Running::start().await;
-    // Alone, and with more behind it than the server takes before it has answered.
-    for behind in [0, 1_000] {
+    // Alone, and with more messages after it than the server reads before it has replied.
+    for following in [0, 1_000] {
         for command in [
             doc! {"work": i64::MAX},
             doc! {"work": i64::MAX, "pause": 3_600_000i64},
@@ -59,7 +59,7 @@ async fn work_is_abandoned_when_its_client_leaves() {
             let before = server.handler.abandoned.load(Ordering::SeqCst);
             let calls = server.handler.calls.load(Ordering::SeqCst);
             let mut client = server.connect().await;
-            let pings = (0..behind).flat_map(|n| msg(2 + n, 0, &[&ping()]));
+            let pings = (0..following).flat_map(|n| msg(2 + n, 0, &[&ping()]));
             let bytes: Vec<u8> = msg(1, 0, &[&body(command.clone())])
                 .into_iter()
                 .chain(pings)
@@ -70,9 +70,10 @@ async fn work_is_abandoned_when_its_client_leaves() {
             })
             .await;
             drop(client);
-            eventually(&format!("{command} before {behind} is abandoned"), || {
-                server.handler.abandoned.load(Ordering::SeqCst) > before
-            })
+            eventually(
+                &format!("{command} before {following} is abandoned"),
+                || server.handler.abandoned.load(Ordering::SeqCst) > before,
+            )
             .await;
         }
     }
@@ -98,7 +99,7 @@ async fn unacknowledged_work_goes_on_without_its_client() {
 }
 
 #[tokio::test]
-async fn a_reply_that_is_waited_for_comes_in_its_turn() {
+async fn awaited_replies_are_sent_in_order() {
     for command in ["wait", "await", "block"] {
         let server = Running::start().await;
         let mut slow = server.connect().await;

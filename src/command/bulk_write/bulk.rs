@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::LIST;
 use super::op::BulkOp;
-use super::results::{Answer, Results};
+use super::results::{ReplyContext, Results};
 use crate::command::Documents;
 use crate::command::write::{self, Action, Statement, StatementRun, Statements, Writing};
 use crate::engine::write::{Intake, WriteTarget};
@@ -14,16 +14,16 @@ use crate::session;
 use crate::value::{Doc, DocBuf, DocBuilder};
 
 /// A collection that operations refer to by its number.
-pub struct Namespace {
+pub struct BulkNamespace {
     pub database: String,
     pub collection: String,
-    /// Why no operation can run on it: clients may not write to it, or the UUID belongs to another collection. Each operation gets
-    /// this error.
+    /// Why no operation can run on it: clients may not write to it, or the UUID belongs to another collection. Each
+    /// operation gets this error.
     pub refused: Option<Error>,
 }
 
 pub struct Bulk {
-    pub namespaces: Vec<Namespace>,
+    pub namespaces: Vec<BulkNamespace>,
     pub let_vars: Option<DocBuf>,
     /// The offset of the next operation, and its index.
     pub offset: usize,
@@ -33,14 +33,16 @@ pub struct Bulk {
     /// The operation may take long and has not begun.
     pub is_slow: bool,
     pub results: Results,
-    pub answer: Answer,
+    pub answer: ReplyContext,
 }
 
 // === impl Bulk ===
 
 impl Statements for Bulk {
+    const LIST: Option<&'static str> = Some(LIST);
+
     fn step(&mut self, run: &mut StatementRun<'_>, slice: &dyn StepBudget) -> Result<bool> {
-        let documents = Documents::of(run.request, LIST);
+        let documents = run.documents;
         loop {
             let going_on = match self.current.take() {
                 Some((namespace, current)) => match self.go_on(namespace, current, run, slice)? {
@@ -94,7 +96,7 @@ impl Bulk {
             return Ok(Some(self.results.fail(index, &refusal, 0, modified)));
         }
         let let_vars = self.let_vars.as_ref().map(DocBuf::as_doc);
-        let begun = match op {
+        let parsed = match op {
             BulkOp::Insert(namespace, document) => {
                 return Ok(Some(
                     self.insert(index, namespace, document, documents, run),
@@ -107,7 +109,7 @@ impl Bulk {
                 .parse(let_vars, &run.vars)
                 .map(|deleting| (at, Action::Remove(Box::new(deleting)))),
         };
-        match begun {
+        match parsed {
             Ok((at, action)) => {
                 self.is_slow = action.is_slow();
                 self.current = Some((at, action));
@@ -215,7 +217,7 @@ impl Bulk {
 
 /// Returns the collection with this number, to which an operation writes.
 fn place<'p>(
-    namespaces: &'p [Namespace],
+    namespaces: &'p [BulkNamespace],
     number: usize,
     run: &StatementRun<'p>,
 ) -> WriteTarget<'p> {

@@ -17,9 +17,9 @@ use crate::auth::{Action, Target};
 use crate::engine::ddl::{check_collection, check_database, check_written};
 use crate::error::{Code, Error, Result};
 use crate::value::{Doc, DocBuf, DocBuilder, Type};
-use bulk::{Bulk, Namespace};
+use bulk::{Bulk, BulkNamespace};
 use op::BulkOp;
-use results::{Answer, Results};
+use results::{ReplyContext, Results};
 
 pub(super) const COMMAND: Command = Command::ready(
     "bulkWrite",
@@ -82,7 +82,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         current: None,
         is_slow: false,
         results: Results::new(options.ordered, errors_only, options.numbers(count)?),
-        answer: Answer {
+        answer: ReplyContext {
             context: Arc::clone(call.context),
             at: call.read_point(),
             batch_size,
@@ -92,7 +92,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             command: call.request.body.clone(),
         },
     };
-    write::run(call, CURSOR, bulk, false, reply)
+    write::run(call, CURSOR, documents, bulk, false, reply)
 }
 
 /// Whether the sender may do what each operation does to the collection that it names.
@@ -104,16 +104,16 @@ fn may(call: &Call<'_>) -> Result<bool> {
         let Some(namespace) = namespaces.get(op.namespace()) else {
             continue;
         };
-        let place = Target::Collection(&namespace.database, &namespace.collection);
+        let target = Target::Collection(&namespace.database, &namespace.collection);
         let allowed = match &op {
-            BulkOp::Insert(..) => call.may(place, Action::Insert),
+            BulkOp::Insert(..) => call.may(target, Action::Insert),
             BulkOp::Update(_, statement) => {
-                call.may(place, Action::Update)
-                    && (!statement.upsert || call.may(place, Action::Insert))
+                call.may(target, Action::Update)
+                    && (!statement.upsert || call.may(target, Action::Insert))
             }
-            BulkOp::Delete(..) => call.may(place, Action::Remove),
+            BulkOp::Delete(..) => call.may(target, Action::Remove),
         };
-        if !allowed || !call.may_bypass(place) {
+        if !allowed || !call.may_bypass(target) {
             return Ok(false);
         }
     }
@@ -122,7 +122,7 @@ fn may(call: &Call<'_>) -> Result<bool> {
 }
 
 /// Reads the collections that the operations refer to by number.
-fn namespaces(call: &Call<'_>) -> Result<Vec<Namespace>> {
+fn namespaces(call: &Call<'_>) -> Result<Vec<BulkNamespace>> {
     let documents = call.documents(NAMESPACES)?;
     let mut namespaces = Vec::new();
     for value in documents.iter() {
@@ -159,7 +159,7 @@ fn namespaces(call: &Call<'_>) -> Result<Vec<Namespace>> {
         })?;
         check_database(database)?;
         check_collection(database, collection)?;
-        namespaces.push(Namespace {
+        namespaces.push(BulkNamespace {
             database: database.to_owned(),
             collection: collection.to_owned(),
             refused: check_written(database, collection).err().or_else(|| {

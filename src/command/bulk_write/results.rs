@@ -18,12 +18,12 @@ pub struct Results {
     /// Only failures get a row.
     errors_only: bool,
     repeats: Repeats,
-    sums: Sums,
+    sums: WriteCounts,
     rows: Vec<DocBuf>,
 }
 
 #[derive(Default)]
-struct Sums {
+struct WriteCounts {
     errors: u64,
     inserted: u64,
     matched: u64,
@@ -33,7 +33,7 @@ struct Sums {
 }
 
 /// What writing the reply needs.
-pub struct Answer {
+pub struct ReplyContext {
     pub context: Arc<Context>,
     pub at: ReadPoint,
     pub batch_size: Option<u32>,
@@ -51,12 +51,12 @@ impl Results {
             ordered,
             errors_only,
             repeats: Repeats::new(numbers),
-            sums: Sums::default(),
+            sums: WriteCounts::default(),
             rows: Vec::new(),
         }
     }
 
-    pub fn reply(&mut self, answer: &Answer, reply: &mut DocBuilder<'_>) {
+    pub fn reply(&mut self, answer: &ReplyContext, reply: &mut DocBuilder<'_>) {
         answer.put_cursor(std::mem::take(&mut self.rows), reply);
         for (name, n) in [
             ("nErrors", self.sums.errors),
@@ -164,9 +164,9 @@ fn place_of(index: usize) -> i32 {
     i32::try_from(index).unwrap_or(i32::MAX)
 }
 
-// === impl Answer ===
+// === impl ReplyContext ===
 
-impl Answer {
+impl ReplyContext {
     /// Writes the first results. A cursor keeps those that do not fit.
     fn put_cursor(&self, rows: Vec<DocBuf>, reply: &mut DocBuilder<'_>) {
         let mut source = cursor::listed(rows);

@@ -22,9 +22,9 @@ pub const LAST_REQUEST: Command = Command::ready(
 pub struct Meter {
     command: &'static Command,
     /// Set if durations are measured.
-    begun: Option<Instant>,
+    started_at: Option<Instant>,
     /// The database and collection whose budget pays, if budgets are on.
-    payer: Option<(String, String)>,
+    collection_name: Option<(String, String)>,
 }
 
 fn last_request(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
@@ -57,20 +57,21 @@ impl Meter {
         let cosmos = &call.context.cosmos;
         let mut meter = Self {
             command: call.command,
-            begun: cosmos.is_timed().then(monotonic),
-            payer: None,
+            started_at: cosmos.is_timed().then(monotonic),
+            collection_name: None,
         };
         if cosmos.is_limited()
             && let Some(collection) = collection_of(call)
         {
-            let payer = (call.database(), collection);
+            let collection_name = (call.database(), collection);
             if !meter.has_statements()
-                && let Err(refusal) = cosmos.admit(payer, call.context.clock.now())
+                && let Err(refusal) = cosmos.admit(collection_name, call.context.clock.now())
             {
                 meter.note(call.client, None);
                 return Err(refusal);
             }
-            meter.payer = Some((payer.0.to_owned(), payer.1.to_owned()));
+            meter.collection_name =
+                Some((collection_name.0.to_owned(), collection_name.1.to_owned()));
         }
         Ok(Some(meter))
     }
@@ -85,7 +86,7 @@ impl Meter {
         if !self.has_statements() {
             usage.returned = returned(reply);
         }
-        if let Some((database, collection)) = &self.payer {
+        if let Some((database, collection)) = &self.collection_name {
             let now = context.clock.now();
             let rest = match self.has_statements() {
                 // Refused statements cost nothing.
@@ -109,8 +110,8 @@ impl Meter {
             command: self.command.name,
             usage,
             took: self
-                .begun
-                .map(|begun| monotonic().saturating_duration_since(begun)),
+                .started_at
+                .map(|started_at| monotonic().saturating_duration_since(started_at)),
         });
     }
 }

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn which_sorts_the_collection_serves() {
+    fn sorts_before_the_fields_change() {
         let sort = doc! {"$sort": {"a": 1}};
         let rows: Vec<(Vec<Document>, usize)> = vec![
             (vec![], 0),

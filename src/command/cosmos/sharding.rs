@@ -180,9 +180,9 @@ fn shard_collection(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<O
     check_collection(database, collection)?;
     let (there, _) = collection_for(&call.context.catalog, database, collection, call.now)?;
     let offers = &call.context.cosmos.offers;
-    let mut sold = offers.collection(name, *there.uuid().as_bytes());
+    let mut provisioned = offers.collection(name, *there.uuid().as_bytes());
     let paths = |key: Doc<'_>| -> Vec<String> { key.iter().map(|e| e.name().into()).collect() };
-    if let Some(known) = &sold.shard_key
+    if let Some(known) = &provisioned.shard_key
         && paths(known.as_doc()) != paths(key)
     {
         return Err(Error::new(
@@ -190,8 +190,8 @@ fn shard_collection(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<O
             format!("sharding already enabled for collection {name}"),
         ));
     }
-    sold.shard_key = Some(DocBuf::from(key));
-    offers.set_collection(name.to_owned(), sold);
+    provisioned.shard_key = Some(DocBuf::from(key));
+    offers.set_collection(name.to_owned(), provisioned);
     reply.put_str("collectionsharded", name);
     Ok(Outcome::Reply)
 }

@@ -1,9 +1,9 @@
 //! `explain`: how a command finds its documents, and what that costs.
 //!
-//! [`subject`] reads the explained command with that command's own parser and turns it into a [`Subject`]: its plan, and
-//! work that changes nothing. [`work`] does the work in steps and counts it. [`tree`] prints the plan as MongoDB's stages,
-//! with or without the figures. [`shape`] computes the hashes that show which queries are alike. The planning itself is in
-//! `engine`.
+//! [`subject`] reads the explained command with that command's own parser and turns it into an [`ExplainSubject`]: its
+//! plan, and work that changes nothing. [`work`] does the work in steps and counts it. [`tree`] prints the plan as
+//! MongoDB's stages, with or without the figures. [`shape`] computes the hashes that show which queries are alike. The
+//! planning itself is in `engine`.
 
 mod shape;
 mod subject;
@@ -26,8 +26,8 @@ use crate::error::{Code, Error, Result};
 use crate::value::{DocBuf, DocBuilder};
 use crate::wire::Request;
 
-use subject::Subject;
-use tree::{Figures, Tree};
+use subject::ExplainSubject;
+use tree::{ExecutionStats, PlanTree};
 
 /// The most bytes of a reply. A part that does not fit is left out, with a warning in mongod's words.
 const MOST_BYTES: usize = 16 << 20;
@@ -53,8 +53,8 @@ enum Verbosity {
 }
 
 /// An explain that is running.
-struct Explaining {
-    subject: Subject,
+struct ExplainTask {
+    subject: ExplainSubject,
     verbosity: Verbosity,
     /// The explained command, with its database.
     command: DocBuf,
@@ -121,7 +121,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         effort: Effort::default(),
         rights: call.rights.clone(),
         generic,
-        own,
+        own: &own,
     };
     guard::check(&inner)?;
     if call.context.cosmos.strict {
@@ -143,8 +143,8 @@ fn explain(
     reply: &mut DocBuilder<'_>,
 ) -> Result<Outcome> {
     let started = monotonic();
-    let subject = Subject::of(call)?;
-    let mut explaining = Explaining {
+    let subject = ExplainSubject::of(call)?;
+    let mut explaining = ExplainTask {
         subject,
         verbosity,
         command: command_shown(call),
@@ -172,9 +172,9 @@ fn command_shown(call: &Call<'_>) -> DocBuf {
     })
 }
 
-// === impl Explaining ===
+// === impl ExplainTask ===
 
-impl Task for Explaining {
+impl Task for ExplainTask {
     fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
         if self.verbosity != Verbosity::QueryPlanner && !self.subject.work.step(self.at)? {
             return Ok(Step::More);
@@ -188,7 +188,7 @@ impl Task for Explaining {
     }
 }
 
-impl Explaining {
+impl ExplainTask {
     fn reply(&self, reply: &mut DocBuilder<'_>) {
         let subject = &self.subject;
         let passed = monotonic() - self.started;
@@ -214,7 +214,7 @@ impl Explaining {
     }
 
     /// Writes `queryPlanner` and `executionStats`.
-    fn put_plan(&self, figures: Option<&Figures>, out: &mut DocBuilder<'_>) {
+    fn put_plan(&self, figures: Option<&ExecutionStats>, out: &mut DocBuilder<'_>) {
         let subject = &self.subject;
         let Some(tree) = &subject.tree else { return };
         let hash = subject.shape.plan_hash();
@@ -255,7 +255,7 @@ impl Explaining {
     }
 
     /// Writes `stages`: the source of the pipeline as `$cursor`, then its stages.
-    fn put_stages(&self, figures: Option<&Figures>, out: &mut DocBuilder<'_>) {
+    fn put_stages(&self, figures: Option<&ExecutionStats>, out: &mut DocBuilder<'_>) {
         let mut stages = out.array("stages");
         if self.subject.tree.is_some() {
             let mut entry = stages.doc();
@@ -280,7 +280,12 @@ impl Explaining {
 }
 
 /// Writes the stages of a plan if they fit into the reply. `taken` is the number of bytes already used.
-fn put_tree(tree: &Tree, figures: Option<&Figures>, taken: usize, out: &mut DocBuilder<'_>) {
+fn put_tree(
+    tree: &PlanTree,
+    figures: Option<&ExecutionStats>,
+    taken: usize,
+    out: &mut DocBuilder<'_>,
+) {
     if taken + tree.access.bytes().len() <= MOST_BYTES {
         tree.put(figures, out);
     } else {
@@ -288,7 +293,7 @@ fn put_tree(tree: &Tree, figures: Option<&Figures>, taken: usize, out: &mut DocB
     }
 }
 
-fn put_stage_figures(returned: u64, figures: &Figures, out: &mut DocBuilder<'_>) {
+fn put_stage_figures(returned: u64, figures: &ExecutionStats, out: &mut DocBuilder<'_>) {
     out.put_i64("nReturned", i64::try_from(returned).unwrap_or(i64::MAX))
         .put_i64("executionTimeMillisEstimate", figures.millis);
 }

@@ -15,7 +15,7 @@ pub(super) struct Shape {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Of {
+enum ShapeKind {
     Plan,
     Query,
 }
@@ -29,8 +29,8 @@ impl Shape {
             plan: "find ".to_owned(),
             query: format!("{namespace} "),
         };
-        shape.plan.push_str(&node(filter, Of::Plan));
-        shape.query.push_str(&node(filter, Of::Query));
+        shape.plan.push_str(&node(filter, ShapeKind::Plan));
+        shape.query.push_str(&node(filter, ShapeKind::Query));
         shape
     }
 
@@ -60,7 +60,8 @@ impl Shape {
 
     pub fn stage(&mut self, row: &Entry, spec: ValueRef<'_>) {
         let name = row.name;
-        self.query.push_str(&format!(" {name} {}", anything(spec)));
+        self.query
+            .push_str(&format!(" {name} {}", describe_value(spec)));
         if row.facts.in_plan_shape {
             self.plan.push_str(&format!(" {name}"));
         }
@@ -86,20 +87,20 @@ fn hash(text: &str, salt: u64) -> u64 {
 }
 
 /// Describes a conjunction of conditions.
-fn node(doc: Doc<'_>, of: Of) -> String {
+fn node(doc: Doc<'_>, of: ShapeKind) -> String {
     let mut parts = Vec::new();
     conjunction(doc, of, &mut parts);
-    together("and", parts, of)
+    join_parts("and", parts, of)
 }
 
-fn together(name: &str, mut parts: Vec<String>, of: Of) -> String {
-    if of == Of::Plan {
+fn join_parts(name: &str, mut parts: Vec<String>, of: ShapeKind) -> String {
+    if of == ShapeKind::Plan {
         parts.sort();
     }
     format!("{name}[{}]", parts.join(", "))
 }
 
-fn conjunction(doc: Doc<'_>, of: Of, parts: &mut Vec<String>) {
+fn conjunction(doc: Doc<'_>, of: ShapeKind, parts: &mut Vec<String>) {
     for elem in doc {
         let name = elem.name();
         match (name, elem.value.as_array(), elem.value.as_doc()) {
@@ -110,10 +111,14 @@ fn conjunction(doc: Doc<'_>, of: Of, parts: &mut Vec<String>) {
             }
             ("$or" | "$nor", Some(array), _) => {
                 let inner = array.iter().filter_map(|elem| elem.value.as_doc());
-                parts.push(together(name, inner.map(|doc| node(doc, of)).collect(), of));
+                parts.push(join_parts(
+                    name,
+                    inner.map(|doc| node(doc, of)).collect(),
+                    of,
+                ));
             }
-            ("$expr", ..) if of == Of::Plan => parts.push(name.to_owned()),
-            ("$expr", ..) => parts.push(format!("$expr {}", anything(elem.value))),
+            ("$expr", ..) if of == ShapeKind::Plan => parts.push(name.to_owned()),
+            ("$expr", ..) => parts.push(format!("$expr {}", describe_value(elem.value))),
             ("$jsonSchema", ..) => parts.push(format!("$jsonSchema {}", elem.value)),
             (_, _, Some(tests)) if !name.starts_with('$') => {
                 parts.push(format!("{name}: {}", condition(tests, of)));
@@ -124,7 +129,7 @@ fn conjunction(doc: Doc<'_>, of: Of, parts: &mut Vec<String>) {
 }
 
 /// Describes the operators of one field.
-fn condition(tests: Doc<'_>, of: Of) -> String {
+fn condition(tests: Doc<'_>, of: ShapeKind) -> String {
     let parts = tests.iter().map(|elem| {
         let (name, value) = (elem.name(), elem.value);
         match (name, value.as_doc(), of) {
@@ -138,15 +143,15 @@ fn condition(tests: Doc<'_>, of: Of) -> String {
                     false => format!("$elemMatch {}", node(inner, of)),
                 }
             }
-            ("$exists", ..) | ("$type", _, Of::Query) => format!("{name} {value}"),
-            ("$in", _, Of::Plan) | ("$all", ..) => {
+            ("$exists", ..) | ("$type", _, ShapeKind::Query) => format!("{name} {value}"),
+            ("$in", _, ShapeKind::Plan) | ("$all", ..) => {
                 format!("{name} {}", value.as_array().map_or(0, Doc::count))
             }
-            (_, _, Of::Plan) => name.to_owned(),
-            (_, _, Of::Query) => format!("{name} {}", kind(value)),
+            (_, _, ShapeKind::Plan) => name.to_owned(),
+            (_, _, ShapeKind::Query) => format!("{name} {}", kind(value)),
         }
     });
-    together("", parts.collect(), of)
+    join_parts("", parts.collect(), of)
 }
 
 /// Describes a value without its content.
@@ -169,17 +174,20 @@ fn kind(value: ValueRef<'_>) -> String {
 }
 
 /// Describes a specification of unknown structure. Names and field paths stay; other values become their kinds.
-fn anything(value: ValueRef<'_>) -> String {
+fn describe_value(value: ValueRef<'_>) -> String {
     match (value.as_doc(), value.as_array(), value.as_str()) {
         (Some(doc), ..) => {
             let parts: Vec<_> = doc
                 .iter()
-                .map(|elem| format!("{}: {}", elem.name(), anything(elem.value)))
+                .map(|elem| format!("{}: {}", elem.name(), describe_value(elem.value)))
                 .collect();
             format!("{{{}}}", parts.join(", "))
         }
         (_, Some(array), _) => {
-            let parts: Vec<_> = array.iter().map(|elem| anything(elem.value)).collect();
+            let parts: Vec<_> = array
+                .iter()
+                .map(|elem| describe_value(elem.value))
+                .collect();
             format!("[{}]", parts.join(", "))
         }
         (_, _, Some(text)) if text.starts_with('$') => text.to_owned(),

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::shape::Shape;
-use super::tree::{Outer, Tree};
-use super::work::{self, Tallied, Work, Writing};
+use super::tree::{OuterStage, PlanTree};
+use super::work::{self, CountedRows, ExplainWork, ExplainWrite};
 use crate::command::aggregate::Aggregate;
 use crate::command::count::Count;
 use crate::command::delete::Deletes;
@@ -22,30 +22,30 @@ use crate::engine::{EngineSources, Reading};
 use crate::error::{Code, Error, Result};
 use crate::query::Vars;
 use crate::query::sort::Sort;
-use crate::query::stage::{Empty, Limits, RowBatch, Rows, SourceSpec};
+use crate::query::stage::{Empty, PipelineLimits, RowBatch, Rows, SourceSpec};
 use crate::value::{Doc, DocBuf, Value};
 
-pub(super) struct Subject {
+pub(super) struct ExplainSubject {
     pub namespace: String,
     /// The filter with every shorthand expanded.
     pub parsed: DocBuf,
     /// `None` for a pipeline that generates its own rows.
-    pub tree: Option<Tree>,
+    pub tree: Option<PlanTree>,
     pub shape: Shape,
-    pub work: Work,
+    pub work: ExplainWork,
     /// The stages after the source, if there are any.
-    pub stages: Vec<StageShown>,
+    pub stages: Vec<StageDescription>,
 }
 
-pub(super) struct StageShown {
+pub(super) struct StageDescription {
     pub name: &'static str,
     pub spec: Value,
     n: Arc<AtomicU64>,
 }
 
-// === impl StageShown ===
+// === impl StageDescription ===
 
-impl StageShown {
+impl StageDescription {
     pub fn returned(&self) -> u64 {
         self.n.load(Ordering::Relaxed)
     }
@@ -67,9 +67,9 @@ fn written(sort: &Sort) -> DocBuf {
     })
 }
 
-// === impl Subject ===
+// === impl ExplainSubject ===
 
-impl Subject {
+impl ExplainSubject {
     pub fn of(call: &Call<'_>) -> Result<Self> {
         match call.command.name {
             "find" => Self::of_find(call),
@@ -107,17 +107,17 @@ impl Subject {
         let mut shape = Shape::new(&call.namespace(find.collection), filter.as_doc());
         let mut outer = Vec::new();
         if let Some(limit) = find.limit {
-            outer.push(Outer::Limit(limit));
+            outer.push(OuterStage::Limit(limit));
         }
         if let Some(fields) = find.projection {
-            outer.push(Outer::Projection {
+            outer.push(OuterStage::Projection {
                 simple: is_simple(fields),
                 spec: DocBuf::from(fields),
             });
             shape.projection(fields);
         }
         if find.skip > 0 {
-            outer.push(Outer::Skip(find.skip));
+            outer.push(OuterStage::Skip(find.skip));
         }
         if let Some(sort) = find.sort {
             shape.sort(sort);
@@ -145,7 +145,7 @@ impl Subject {
             let namespace = call.namespace(collection);
             return Ok(Self {
                 parsed: DocBuf::new(),
-                tree: Some(Tree {
+                tree: Some(PlanTree {
                     outer: Vec::new(),
                     access: DocBuf::build(|out| {
                         out.put_str("stage", "RECORD_STORE_FAST_COUNT");
@@ -153,7 +153,7 @@ impl Subject {
                     sort_limit: None,
                 }),
                 shape: Shape::new(&namespace, Doc::EMPTY),
-                work: Work::FastCount(count.of(all)),
+                work: ExplainWork::FastCount(count.of(all)),
                 stages: Vec::new(),
                 namespace,
             });
@@ -162,7 +162,7 @@ impl Subject {
         let selecting = Selecting::plain(count.filter, count.hint);
         Self::of_scan(call, collection, selecting, |reading| {
             (reading.skip, reading.limit, reading.count_only) = (skip, limit, true);
-            vec![Outer::Count]
+            vec![OuterStage::Count]
         })
     }
 
@@ -178,7 +178,7 @@ impl Subject {
         call: &Call<'_>,
         collection: &str,
         selecting: Selecting<'_>,
-        adapt: impl FnOnce(&mut Reading) -> Vec<Outer>,
+        adapt: impl FnOnce(&mut Reading) -> Vec<OuterStage>,
     ) -> Result<Self> {
         let (selection, _) = selecting.parse(&call.vars())?;
         let Selection {
@@ -198,7 +198,7 @@ impl Subject {
         let outer = adapt(&mut reading);
         let catalog = Arc::clone(&call.context.catalog);
         let sources = Arc::new(EngineSources::new(catalog, call.read_point(), false));
-        let limits = Limits::default();
+        let limits = PipelineLimits::default();
         Self::of_reading(
             call, collection, reading, sources, vars, limits, outer, shape,
         )
@@ -211,8 +211,8 @@ impl Subject {
         reading: Reading,
         sources: Arc<EngineSources>,
         vars: Vars,
-        limits: Limits,
-        mut outer: Vec<Outer>,
+        limits: PipelineLimits,
+        mut outer: Vec<OuterStage>,
         shape: Shape,
     ) -> Result<Self> {
         let namespace = call.namespace(collection);
@@ -222,46 +222,46 @@ impl Subject {
             return Ok(Self {
                 namespace,
                 parsed,
-                tree: Some(Tree {
+                tree: Some(PlanTree {
                     outer: outer
                         .into_iter()
-                        .filter(|outer| matches!(outer, Outer::Count))
+                        .filter(|outer| matches!(outer, OuterStage::Count))
                         .collect(),
                     access: nothing(),
                     sort_limit: None,
                 }),
                 shape,
-                work: Work::Nothing,
+                work: ExplainWork::Nothing,
                 stages: Vec::new(),
             });
         };
         let sort = reading.sort.as_deref().map(written);
         let access = planned.winning_plan(sort.as_ref().map(DocBuf::as_doc))?;
-        let way = planned.way();
+        let opened = planned.open_walk();
         let mut sort_limit = None;
-        if !way.sorted {
+        if !opened.sorted {
             // A blocking sort absorbs the limit.
             sort_limit = reading
                 .limit
                 .map(|limit| limit.saturating_add(reading.skip));
-            outer.retain(|outer| !matches!(outer, Outer::Limit(_)));
+            outer.retain(|outer| !matches!(outer, OuterStage::Limit(_)));
         }
-        let (rows, counted) = sources.rows_counted(way, reading);
+        let (rows, counted) = sources.rows_counted(opened, reading);
         let returned = Arc::new(AtomicU64::new(0));
-        let rows = Box::new(Tallied {
+        let rows = Box::new(CountedRows {
             rows,
             n: Arc::clone(&returned),
         });
         Ok(Self {
             namespace,
             parsed,
-            tree: Some(Tree {
+            tree: Some(PlanTree {
                 outer,
                 access,
                 sort_limit,
             }),
             shape,
-            work: Work::Read(Box::new(work::Reading {
+            work: ExplainWork::Read(Box::new(work::ExplainRead {
                 rows,
                 sources,
                 vars,
@@ -290,9 +290,9 @@ impl Subject {
             Some(name) if !prepared.pipeline.is_own_source() => {
                 let (spec, rest) = prepared.pipeline.clone().split_source();
                 let mut outer = Vec::new();
-                outer.extend(spec.limit.map(Outer::Limit));
+                outer.extend(spec.limit.map(OuterStage::Limit));
                 if spec.skip > 0 {
-                    outer.push(Outer::Skip(spec.skip));
+                    outer.push(OuterStage::Skip(spec.skip));
                 }
                 let reading = Reading::new(spec, aggregate.hint.clone(), prepared.show_ts);
                 let shape = Shape::new(&namespace, reading.filter.describe()?.as_doc());
@@ -314,7 +314,7 @@ impl Subject {
                     namespace,
                     parsed: DocBuf::new(),
                     tree: None,
-                    work: Work::Read(Box::new(work::Reading {
+                    work: ExplainWork::Read(Box::new(work::ExplainRead {
                         rows: Box::new(Empty),
                         sources: prepared.sources,
                         vars: prepared.vars,
@@ -341,26 +341,26 @@ impl Subject {
                 if step.spec.is_missing()
                     && let Some(shown) = stages.last_mut()
                 {
-                    let shown: &mut StageShown = shown;
+                    let shown: &mut StageDescription = shown;
                     shown.n = Arc::clone(&n);
                 } else {
-                    stages.push(StageShown {
+                    stages.push(StageDescription {
                         name: step.row.name,
                         spec: step.spec.clone(),
                         n: Arc::clone(&n),
                     });
                 }
-                Box::new(Tallied { rows, n })
+                Box::new(CountedRows { rows, n })
             })
         };
-        if let Work::Read(reading) = &mut subject.work {
+        if let ExplainWork::Read(reading) = &mut subject.work {
             let input = std::mem::replace(&mut reading.rows, Box::new(Empty));
             reading.rows = open(input);
         } else {
             drop(open(Box::new(Empty)));
         }
         // The output stage is shown, but it does not write.
-        stages.extend(output.map(|step| StageShown {
+        stages.extend(output.map(|step| StageDescription {
             name: step.row.name,
             spec: step.spec,
             n: Arc::default(),
@@ -403,8 +403,8 @@ impl Subject {
             }
         };
         let outer = match update {
-            Some(_) => Outer::Update,
-            None => Outer::Delete {
+            Some(_) => OuterStage::Update,
+            None => OuterStage::Delete {
                 multi: selection.multi,
             },
         };
@@ -413,12 +413,12 @@ impl Subject {
             shape: Shape::new(&namespace, parsed.as_doc()),
             namespace,
             parsed,
-            tree: Some(Tree {
+            tree: Some(PlanTree {
                 outer: vec![outer],
                 access,
                 sort_limit: (!selection.multi && selection.sort.is_some()).then_some(1),
             }),
-            work: Work::Write(Box::new(Writing {
+            work: ExplainWork::Write(Box::new(ExplainWrite {
                 picker,
                 selection,
                 update,

@@ -230,7 +230,7 @@ fn pipelines_show_their_stages_and_do_not_write() {
 }
 
 #[test]
-fn what_has_ended_is_not_examined() {
+fn expired_documents_are_not_counted_as_examined() {
     let mut server = filled();
     let index = doc! {"key": {"_ts": 1}, "name": "_ts_1", "expireAfterSeconds": 10};
     ask(
@@ -315,7 +315,7 @@ fn a_find_that_cannot_run_cannot_be_explained() {
 }
 
 #[test]
-fn what_is_alike() {
+fn queries_with_the_same_shape() {
     let mut server = filled();
     let mut hashes = |filter: &Document| {
         let reply = explained(

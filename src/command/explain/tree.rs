@@ -7,15 +7,15 @@ use crate::value::{Doc, DocBuf, DocBuilder};
 pub(super) const MEMORY: i32 = 100 * 1024 * 1024;
 
 /// The stages of a plan: the stages around the access, outermost first, and the access as the planner prints it.
-pub(super) struct Tree {
-    pub outer: Vec<Outer>,
+pub(super) struct PlanTree {
+    pub outer: Vec<OuterStage>,
     pub access: DocBuf,
     /// The number of rows that a blocking sort keeps, if it does not keep all.
     pub sort_limit: Option<u64>,
 }
 
 /// A stage around the access.
-pub(super) enum Outer {
+pub(super) enum OuterStage {
     Limit(u64),
     Skip(u64),
     /// A projection. It is simple if it has plain names only.
@@ -32,7 +32,7 @@ pub(super) enum Outer {
 
 /// The figures of an execution.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Figures {
+pub(super) struct ExecutionStats {
     pub keys: u64,
     pub documents: u64,
     /// The number of documents that passed the filter.
@@ -48,16 +48,16 @@ pub(super) struct Figures {
     pub millis: i64,
 }
 
-// === impl Tree ===
+// === impl PlanTree ===
 
-impl Tree {
-    pub fn put(&self, figures: Option<&Figures>, out: &mut DocBuilder<'_>) {
+impl PlanTree {
+    pub fn put(&self, figures: Option<&ExecutionStats>, out: &mut DocBuilder<'_>) {
         out.put_bool("isCached", false);
         self.level(0, figures, out);
     }
 
     /// Returns the value of `executionStats.nReturned`.
-    pub fn returned(&self, figures: &Figures) -> u64 {
+    pub fn returned(&self, figures: &ExecutionStats) -> u64 {
         match self.outer.first() {
             Some(outer) => outer.returned(figures),
             None if figures.fast_count.is_some() => 0,
@@ -65,7 +65,7 @@ impl Tree {
         }
     }
 
-    fn level(&self, at: usize, figures: Option<&Figures>, out: &mut DocBuilder<'_>) {
+    fn level(&self, at: usize, figures: Option<&ExecutionStats>, out: &mut DocBuilder<'_>) {
         let Some(outer) = self.outer.get(at) else {
             return self.copy(self.access.as_doc(), figures, out);
         };
@@ -80,7 +80,7 @@ impl Tree {
     }
 
     /// Writes a stage of the access and the stages under it, at most four levels.
-    fn copy(&self, stage: Doc<'_>, figures: Option<&Figures>, out: &mut DocBuilder<'_>) {
+    fn copy(&self, stage: Doc<'_>, figures: Option<&ExecutionStats>, out: &mut DocBuilder<'_>) {
         let name = stage.get("stage").as_str().unwrap_or_default();
         out.put_str("stage", name)
             .put("filter", stage.get("filter"));
@@ -120,7 +120,7 @@ impl Tree {
         }
     }
 
-    fn returned_by(&self, stage: &str, figures: &Figures) -> u64 {
+    fn returned_by(&self, stage: &str, figures: &ExecutionStats) -> u64 {
         match stage {
             "EOF" | "RECORD_STORE_FAST_COUNT" => 0,
             "IXSCAN" | "OR" => figures.documents,
@@ -130,7 +130,7 @@ impl Tree {
     }
 }
 
-fn put_common(returned: u64, figures: &Figures, out: &mut DocBuilder<'_>) {
+fn put_common(returned: u64, figures: &ExecutionStats, out: &mut DocBuilder<'_>) {
     let works = figures.documents.max(figures.keys) + 1;
     put_count(out, "nReturned", returned);
     out.put_i32("executionTimeMillisEstimate", figures.millis as i32);
@@ -143,7 +143,7 @@ fn put_common(returned: u64, figures: &Figures, out: &mut DocBuilder<'_>) {
         .put_i32("isEOF", 1);
 }
 
-fn put_own(stage: &str, figures: &Figures, out: &mut DocBuilder<'_>) {
+fn put_own(stage: &str, figures: &ExecutionStats, out: &mut DocBuilder<'_>) {
     match stage {
         "COLLSCAN" => put_count(out, "docsExamined", figures.documents),
         "IDHACK" => {
@@ -175,9 +175,9 @@ fn put_own(stage: &str, figures: &Figures, out: &mut DocBuilder<'_>) {
     }
 }
 
-// === impl Outer ===
+// === impl OuterStage ===
 
-impl Outer {
+impl OuterStage {
     fn name(&self) -> &'static str {
         match self {
             Self::Limit(_) => "LIMIT",
@@ -191,14 +191,14 @@ impl Outer {
         }
     }
 
-    fn returned(&self, figures: &Figures) -> u64 {
+    fn returned(&self, figures: &ExecutionStats) -> u64 {
         match self {
             Self::Limit(_) | Self::Skip(_) | Self::Projection { .. } => figures.returned,
             Self::Count | Self::Update | Self::Delete { .. } => 0,
         }
     }
 
-    fn put(&self, figures: Option<&Figures>, out: &mut DocBuilder<'_>) {
+    fn put(&self, figures: Option<&ExecutionStats>, out: &mut DocBuilder<'_>) {
         match self {
             Self::Limit(limit) => put_count(out, "limitAmount", *limit),
             Self::Skip(skip) => put_count(out, "skipAmount", *skip),

@@ -5,31 +5,31 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::tree::Figures;
+use super::tree::ExecutionStats;
 use crate::effort::Effort;
 use crate::engine::write::{Picked, Picker, Selection};
 use crate::engine::{EngineSources, ReadPoint, TimeSlice};
 use crate::error::Result;
 use crate::query::Vars;
-use crate::query::stage::{Flow, Limits, RowBatch, RowContext, Rows, StepBudget};
+use crate::query::stage::{Flow, PipelineLimits, RowBatch, RowContext, Rows, StepBudget};
 use crate::query::update::{Apply, Update};
 use crate::value::Doc;
 
-pub(super) enum Work {
+pub(super) enum ExplainWork {
     /// There is nothing to read.
     Nothing,
     /// A count that storage knows without reading.
     FastCount(u64),
-    Read(Box<Reading>),
-    Write(Box<Writing>),
+    Read(Box<ExplainRead>),
+    Write(Box<ExplainWrite>),
 }
 
 /// A read that pulls all rows and discards them.
-pub(super) struct Reading {
+pub(super) struct ExplainRead {
     pub rows: Box<dyn Rows>,
     pub sources: Arc<EngineSources>,
     pub vars: Vars,
-    pub limits: Limits,
+    pub limits: PipelineLimits,
     /// The work of the source and of everything that is read.
     pub counted: Arc<Mutex<Effort>>,
     pub effort: Effort,
@@ -40,7 +40,7 @@ pub(super) struct Reading {
 }
 
 /// A search for the documents that a statement would write to.
-pub(super) struct Writing {
+pub(super) struct ExplainWrite {
     pub picker: Option<Picker>,
     pub selection: Selection,
     /// `None` for a delete.
@@ -54,14 +54,14 @@ pub(super) struct Writing {
 }
 
 /// Rows that are counted as they pass.
-pub(super) struct Tallied {
+pub(super) struct CountedRows {
     pub rows: Box<dyn Rows>,
     pub n: Arc<AtomicU64>,
 }
 
-// === impl Work ===
+// === impl ExplainWork ===
 
-impl Work {
+impl ExplainWork {
     /// Continues until all is done (`true`) or the time slice is over.
     pub fn step(&mut self, at: ReadPoint) -> Result<bool> {
         let slice = TimeSlice::begin();
@@ -81,12 +81,12 @@ impl Work {
         }
     }
 
-    pub fn figures(&self, millis: i64) -> Figures {
-        let figures = Figures {
+    pub fn figures(&self, millis: i64) -> ExecutionStats {
+        let figures = ExecutionStats {
             millis,
-            ..Figures::default()
+            ..ExecutionStats::default()
         };
-        let of = |effort: Effort| Figures {
+        let of = |effort: Effort| ExecutionStats {
             keys: effort.keys,
             documents: effort.documents,
             matched: effort.matched,
@@ -94,17 +94,17 @@ impl Work {
         };
         match self {
             Self::Nothing => figures,
-            Self::FastCount(n) => Figures {
+            Self::FastCount(n) => ExecutionStats {
                 fast_count: Some(*n),
                 ..figures
             },
-            Self::Read(reading) => Figures {
+            Self::Read(reading) => ExecutionStats {
                 returned: reading.returned.load(Ordering::Relaxed),
                 ..of(*reading.counted.lock())
             },
             Self::Write(writing) => {
                 let deletes = writing.update.is_none();
-                Figures {
+                ExecutionStats {
                     would_match: writing.matched,
                     would_modify: writing.modified,
                     would_upsert: u64::from(writing.upsert && writing.matched == 0),
@@ -116,9 +116,9 @@ impl Work {
     }
 }
 
-// === impl Reading ===
+// === impl ExplainRead ===
 
-impl Reading {
+impl ExplainRead {
     fn step(&mut self, slice: &TimeSlice) -> Result<bool> {
         while !self.ended {
             let mut cx = RowContext {
@@ -140,9 +140,9 @@ impl Reading {
     }
 }
 
-// === impl Writing ===
+// === impl ExplainWrite ===
 
-impl Writing {
+impl ExplainWrite {
     fn step(&mut self, at: ReadPoint, slice: &TimeSlice) -> Result<bool> {
         let Some(picker) = &mut self.picker else {
             return Ok(true);
@@ -186,9 +186,9 @@ impl Writing {
     }
 }
 
-// === impl Tallied ===
+// === impl CountedRows ===
 
-impl Rows for Tallied {
+impl Rows for CountedRows {
     fn fill(&mut self, cx: &mut RowContext<'_>, out: &mut RowBatch) -> Result<Flow> {
         let before = out.len();
         let flow = self.rows.fill(cx, out)?;
@@ -197,7 +197,7 @@ impl Rows for Tallied {
         Ok(flow)
     }
 
-    fn at_rest(&mut self) -> usize {
-        self.rows.at_rest()
+    fn suspend(&mut self) -> usize {
+        self.rows.suspend()
     }
 }

@@ -100,7 +100,7 @@ impl Fault {
     /// Whether it strikes this request.
     pub fn strikes(&self, client: &Client, command: &Command, request: &Request) -> bool {
         let body = request.body();
-        let app_name = || client.app_name().or_else(|| introduced(body));
+        let app_name = || client.app_name().or_else(|| application_name(body));
         self.concerns(client, command)
             && (self.app_name.as_deref()).is_none_or(|wanted| app_name() == Some(wanted))
             && (self.namespace.as_deref()).is_none_or(|wanted| names(body, wanted))
@@ -183,16 +183,16 @@ impl Fault {
     fn is_retryable(&self, request: &Request) -> bool {
         let body = request.body();
         let is_retryable_write = body.has("txnNumber") && !body.has("autocommit");
-        is_retryable_write && self.says_one_of(RETRYABLE)
+        is_retryable_write && self.has_code_in(RETRYABLE)
     }
 
     /// Whether the error says that the member is not the primary. A member of a replica set then adds its `topologyVersion`.
     /// A driver that already knows this version keeps trusting the member, instead of waiting for its next heartbeat.
     pub fn denies_primary(&self) -> bool {
-        self.says_one_of(NOT_PRIMARY)
+        self.has_code_in(NOT_PRIMARY)
     }
 
-    fn says_one_of(&self, codes: &[i32]) -> bool {
+    fn has_code_in(&self, codes: &[i32]) -> bool {
         let of_concern = || {
             let error = self.write_concern_error.as_ref()?.as_doc();
             error.get("code").as_num()?.to_i64_exact()?.try_into().ok()
@@ -221,7 +221,7 @@ fn labels(arg: &Arg<'_>) -> Result<Option<Vec<String>>> {
 }
 
 /// Returns the name that an application gives itself in its first hello.
-fn introduced(body: Doc<'_>) -> Option<&str> {
+fn application_name(body: Doc<'_>) -> Option<&str> {
     let client = body.get("client").as_doc()?;
     client.get("application").as_doc()?.get("name").as_str()
 }

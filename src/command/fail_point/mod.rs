@@ -1,8 +1,8 @@
 //! `configureFailPoint`: makes commands fail on purpose, for tests of drivers and applications.
 //!
 //! There is one fail point, `failCommand`. [`FailPoints`] is its state in the server. The framework checks it before each
-//! command, which costs one load of a flag while nothing is set. [`Mode`] decides how often the fail point strikes, and
-//! [`Fault`] what happens then.
+//! command, which costs one load of a flag while nothing is set. [`FailPointMode`] decides how often the fail point
+//! strikes, and [`Fault`] what happens then.
 
 mod fault;
 mod mode;
@@ -14,7 +14,7 @@ use crate::error::{Code, Error, Result};
 use crate::value::{DocBuilder, Type};
 
 pub use fault::Fault;
-pub use mode::Mode;
+pub use mode::FailPointMode;
 pub use points::FailPoints;
 
 pub(super) const COMMAND: Command = Command::ready(
@@ -48,7 +48,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let mut data = None;
     for arg in call.args().skip(1) {
         match arg.name() {
-            "mode" => mode = Some(Mode::parse(arg.value())?),
+            "mode" => mode = Some(FailPointMode::parse(arg.value())?),
             "data" => data = arg.doc()?,
             name => return Err(Error::unknown_field("configureFailPoint", name)),
         }
@@ -74,7 +74,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     })?;
     // The data is ignored if the fail point is off.
     let fault = match data {
-        Some(data) if mode != Mode::Off => Fault::parse(data)?,
+        Some(data) if mode != FailPointMode::Off => Fault::parse(data)?,
         _ => Fault::default(),
     };
     let count = call.context.fail_points.set(mode, fault);

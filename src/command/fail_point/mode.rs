@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::value::{Num, ValueRef};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Mode {
+pub enum FailPointMode {
     Off,
     AlwaysOn,
     /// Strikes this many times, then never again.
@@ -15,9 +15,9 @@ pub enum Mode {
     Sometimes(f64),
 }
 
-// === impl Mode ===
+// === impl FailPointMode ===
 
-impl Mode {
+impl FailPointMode {
     /// Parses `"off"`, `"alwaysOn"`, `{times: n}`, `{skip: n}` or `{activationProbability: p}`.
     pub fn parse(value: ValueRef<'_>) -> Result<Self> {
         if let Some(name) = value.as_str() {
@@ -68,14 +68,14 @@ impl Mode {
     }
 }
 
-fn odds(value: ValueRef<'_>) -> Result<Mode> {
+fn odds(value: ValueRef<'_>) -> Result<FailPointMode> {
     let Some(odds) = value.as_num().map(Num::to_f64) else {
         return Err(Error::type_mismatch(
             "the 'activationProbability' option to 'mode' must be a double between 0 and 1",
         ));
     };
     match (0.0..=1.0).contains(&odds) {
-        true => Ok(Mode::Sometimes(odds)),
+        true => Ok(FailPointMode::Sometimes(odds)),
         false => Err(Error::bad_value(format!(
             "activationProbability must be between 0.0 and 1.0; found {odds}"
         ))),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-use super::{Fault, Mode};
+use super::{FailPointMode, Fault};
 use crate::command::{Client, Command, find};
 use crate::error::Error;
 use crate::wire::Request;
@@ -19,7 +19,7 @@ pub struct FailPoints {
 }
 
 struct FailCommand {
-    mode: Mode,
+    mode: FailPointMode,
     fault: Arc<Fault>,
     /// The number of strikes so far, over all modes.
     entered: i64,
@@ -35,15 +35,16 @@ impl FailPoints {
     }
 
     /// Sets the fail point. Returns the number of strikes before.
-    pub fn set(&self, mode: Mode, fault: Fault) -> i64 {
+    pub fn set(&self, mode: FailPointMode, fault: Fault) -> i64 {
         let mut command = self.command.lock();
         // `{times: 0}` means off.
         command.mode = match mode {
-            Mode::Times(0) => Mode::Off,
+            FailPointMode::Times(0) => FailPointMode::Off,
             mode => mode,
         };
         command.fault = Arc::new(fault);
-        self.on.store(command.mode != Mode::Off, Ordering::Relaxed);
+        self.on
+            .store(command.mode != FailPointMode::Off, Ordering::Relaxed);
         command.entered
     }
 
@@ -71,7 +72,7 @@ impl FailPoints {
     /// Counts a strike and returns the fault, if the fault applies and its mode says that it strikes.
     fn enter(&self, is_meant: impl FnOnce(&Fault) -> bool) -> Option<Arc<Fault>> {
         let mut command = self.command.lock();
-        if command.mode == Mode::Off || !is_meant(&command.fault) {
+        if command.mode == FailPointMode::Off || !is_meant(&command.fault) {
             return None;
         }
         let entered = command.entered;
@@ -79,7 +80,8 @@ impl FailPoints {
             return None;
         }
         command.entered += 1;
-        self.on.store(command.mode != Mode::Off, Ordering::Relaxed);
+        self.on
+            .store(command.mode != FailPointMode::Off, Ordering::Relaxed);
         Some(Arc::clone(&command.fault))
     }
 }
@@ -87,7 +89,7 @@ impl FailPoints {
 impl Default for FailCommand {
     fn default() -> Self {
         Self {
-            mode: Mode::Off,
+            mode: FailPointMode::Off,
             fault: Arc::default(),
             entered: 0,
         }

@@ -36,7 +36,7 @@ fn pings(server: &mut (Commands, Connection), n: usize) -> String {
 }
 
 #[test]
-fn how_often_it_strikes() {
+fn fail_point_modes() {
     let rows: &[(bson::Bson, &str)] = &[
         ("alwaysOn".into(), "xxxxx"),
         ("off".into(), "....."),
@@ -133,7 +133,7 @@ fn what_is_refused() {
 }
 
 #[test]
-fn whom_it_strikes_and_what_with() {
+fn fail_points_match_clients_and_return_their_error() {
     let hello = |name: &str| {
         doc! {"hello": 1, "$db": "admin", "client": {
             "application": {"name": name}, "driver": {"name": "d", "version": "1"}, "os": {"type": "x"},
@@ -265,7 +265,7 @@ fn whom_it_strikes_and_what_with() {
 }
 
 #[test]
-fn only_what_it_is_about_is_counted() {
+fn only_matching_commands_are_counted() {
     let mut server = testing();
     // (mode, the outcome of pings with other commands between them)
     for (mode, expected) in [
@@ -286,7 +286,7 @@ fn only_what_it_is_about_is_counted() {
 }
 
 #[test]
-fn it_waits_without_holding_anybody_up_and_hangs_up() {
+fn fail_points_block_only_their_connection_and_can_close_it() {
     let mut server = testing();
     set(
         &mut server,
@@ -319,7 +319,7 @@ fn it_waits_without_holding_anybody_up_and_hangs_up() {
 /// Without `topologyVersion`, a driver treats the member as gone until its next heartbeat, and a retry waits for up to ten
 /// seconds.
 #[test]
-fn a_member_that_is_not_primary_says_of_which_state_it_speaks() {
+fn a_not_primary_error_contains_the_topology_version() {
     let set_of_one = Topology::ReplicaSet {
         name: "rs0".into(),
         advertise: None,

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use smallvec::SmallVec;
-
 use super::generic::Generic;
 use super::guard::Rights;
 use super::{Client, Command, Context};
@@ -37,7 +35,8 @@ pub struct Call<'a> {
     /// What the sender of the command may do.
     pub(in crate::command) rights: Rights<'a>,
     pub(in crate::command) generic: Generic<'a>,
-    pub(in crate::command) own: SmallVec<[Elem<'a>; 10]>,
+    /// The command's own fields. Borrowed, because they are too large to be moved.
+    pub(in crate::command) own: &'a [Elem<'a>],
 }
 
 // === impl Call ===
@@ -165,6 +164,8 @@ pub enum Documents<'a> {
 // === impl Documents ===
 
 impl<'a> Documents<'a> {
+    pub const NONE: Documents<'static> = Documents::Array(Doc::EMPTY);
+
     /// Returns the same documents again, for work that continues the command with its own request.
     pub fn of(request: &'a Request, name: &str) -> Self {
         match request.sequence(name) {

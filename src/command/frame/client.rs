@@ -35,7 +35,7 @@ pub struct Client {
 
 /// The number of connections since the start.
 #[derive(Default)]
-pub struct Connections {
+pub struct ConnectionCounts {
     pub opened: AtomicUsize,
     pub rejected: AtomicUsize,
     pub tls_1_2: AtomicUsize,
@@ -69,9 +69,9 @@ impl Drop for Connection {
     }
 }
 
-// === impl Connections ===
+// === impl ConnectionCounts ===
 
-impl Connections {
+impl ConnectionCounts {
     fn opened(&self, peer: Peer) {
         self.opened.fetch_add(1, Ordering::Relaxed);
         match peer.tls {

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_names_a_uuid_means_just_that_collection() {
+    fn a_command_with_a_uuid_runs_only_on_that_collection() {
         let mut server = server(Config::default());
         let [own, other] = made(&mut server);
         let commands: [Document; 12] = [
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rename_may_name_both_of_its_collections() {
+    fn a_rename_may_give_the_uuids_of_both_collections() {
         let mut server = server(Config::default());
         let [own, other] = made(&mut server);
         let rename = doc! {"renameCollection": "d.a", "to": "d.b", "$db": "admin"};

@@ -6,7 +6,7 @@ use std::time::Instant;
 use dashmap::DashMap;
 
 use super::announced::Upstream;
-use super::client::{Client, Connections};
+use super::client::{Client, ConnectionCounts};
 use super::counters::Counters;
 use super::operations::Operations;
 use super::parameters::Parameters;
@@ -45,7 +45,7 @@ pub struct Context {
     pub process: [u8; 12],
     /// The connected clients, by connection number. Connections insert and remove themselves.
     pub clients: DashMap<u64, Arc<Client>, ahash::RandomState>,
-    pub connections: Connections,
+    pub connections: ConnectionCounts,
     pub monitors: Monitors,
     /// The state of the features that Azure Cosmos DB adds to MongoDB.
     pub cosmos: Cosmos,
@@ -96,7 +96,7 @@ impl Context {
             started: monotonic(),
             process: bson::oid::ObjectId::new().bytes(),
             clients: DashMap::default(),
-            connections: Connections::default(),
+            connections: ConnectionCounts::default(),
             monitors: Monitors::default(),
             cosmos: Cosmos::new(
                 config.cosmos.profile,

@@ -104,16 +104,25 @@ impl Counters {
         }
     }
 
-    pub(in crate::command) fn message_compressed(&self, message: CompressedMessage, came: bool) {
-        let row = &self.compression[message.compressor as usize % COMPRESSORS][usize::from(came)];
+    pub(in crate::command) fn message_compressed(
+        &self,
+        message: CompressedMessage,
+        received: bool,
+    ) {
+        let row =
+            &self.compression[message.compressor as usize % COMPRESSORS][usize::from(received)];
         for (counter, n) in row.iter().zip([message.large, message.small]) {
             counter.fetch_add(n as u64, Ordering::Relaxed);
         }
     }
 
     /// Returns the bytes of the messages that were compressed, in one direction: before compression, and on the wire.
-    pub(in crate::command) fn compression(&self, compressor: Compressor, came: bool) -> [u64; 2] {
-        let row = &self.compression[compressor as usize % COMPRESSORS][usize::from(came)];
+    pub(in crate::command) fn compression(
+        &self,
+        compressor: Compressor,
+        received: bool,
+    ) -> [u64; 2] {
+        let row = &self.compression[compressor as usize % COMPRESSORS][usize::from(received)];
         [0, 1].map(|which| row[which].load(Ordering::Relaxed))
     }
 

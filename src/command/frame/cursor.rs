@@ -1,7 +1,7 @@
 //! Replies that hold a batch of rows: `{cursor: {firstBatch | nextBatch, id, ns}}`.
 //!
-//! The first slice of work writes its rows directly into the reply. Only a batch that takes several slices is collected in a
-//! buffer of its own, in a [`Task`].
+//! The first slice of work writes its rows directly into the reply. Only a batch that takes several slices is collected in
+//! a buffer of its own, in a [`Task`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::wait::Wait;
 pub const FIRST_BATCH: u32 = 101;
 
 /// How to open a cursor.
-pub struct Opening {
+pub struct CursorOptions {
     /// `db.collection`
     pub namespace: String,
     /// The most rows of the first batch; `None` for MongoDB's default.
@@ -37,7 +37,7 @@ pub struct Opening {
 
 /// The limits of one batch.
 #[derive(Clone, Copy)]
-struct Terms {
+struct BatchLimits {
     /// The most rows.
     limit: u32,
     /// How long to wait for a first row.
@@ -47,19 +47,19 @@ struct Terms {
 }
 
 /// A batch that takes several slices.
-struct Filling {
+struct BatchTask {
     context: Arc<Context>,
     at: ReadPoint,
     rows: u32,
-    terms: Terms,
+    terms: BatchLimits,
     /// The elements so far, and the work of finding them.
     bytes: Vec<u8>,
     effort: Effort,
-    what: Option<Filled>,
+    what: Option<BatchCursor>,
 }
 
 /// The cursor that the batch belongs to.
-enum Filled {
+enum BatchCursor {
     First {
         source: Box<dyn Source>,
         info: CursorInfo,
@@ -86,13 +86,13 @@ pub fn batch_size(path: &str, options: Doc<'_>) -> Result<Option<u32>> {
 
 /// Returns a cursor over documents that are all known already (listCollections, listIndexes).
 pub fn listed(documents: Vec<DocBuf>) -> Box<dyn Source> {
-    Box::new(Listed {
+    Box::new(ListedDocuments {
         bytes: documents.iter().map(weight).sum(),
         documents: documents.into(),
     })
 }
 
-struct Listed {
+struct ListedDocuments {
     documents: VecDeque<DocBuf>,
     bytes: usize,
 }
@@ -107,7 +107,7 @@ pub fn open(
     call: &mut Call<'_>,
     reply: &mut DocBuilder<'_>,
     source: Box<dyn Source>,
-    opening: Opening,
+    opening: CursorOptions,
 ) -> Result<Outcome> {
     let body = call.request.body.clone();
     let at = call.read_point();
@@ -117,12 +117,12 @@ pub fn open(
     info.is_slow = opening.is_slow;
     info.owner = call.owner();
     let limit = opening.batch_size.unwrap_or(FIRST_BATCH);
-    let what = Filled::First {
+    let what = BatchCursor::First {
         source,
         info,
         single_batch: opening.single_batch,
     };
-    let terms = Terms {
+    let terms = BatchLimits {
         limit,
         until: None,
         deadline: call.deadline,
@@ -139,11 +139,11 @@ pub(in crate::command) fn resume(
     until: Option<Instant>,
 ) -> Result<Outcome> {
     let at = cursor.info.at.moved_to(call.now);
-    let what = Filled::Next {
+    let what = BatchCursor::Next {
         cursor,
         exhaust: call.request.exhaust_allowed,
     };
-    let terms = Terms {
+    let terms = BatchLimits {
         limit,
         until,
         deadline: call.deadline,
@@ -154,8 +154,8 @@ pub(in crate::command) fn resume(
 fn answer(
     call: &mut Call<'_>,
     at: ReadPoint,
-    terms: Terms,
-    mut what: Filled,
+    terms: BatchLimits,
+    mut what: BatchCursor,
     reply: &mut DocBuilder<'_>,
 ) -> Result<Outcome> {
     let context = call.context;
@@ -191,7 +191,7 @@ fn answer(
                     Outcome::Reply
                 })
             }
-            Some((rows, bytes)) => Ok(Outcome::Work(Box::new(Filling {
+            Some((rows, bytes)) => Ok(Outcome::Work(Box::new(BatchTask {
                 context: Arc::clone(context),
                 at,
                 rows,
@@ -223,9 +223,9 @@ fn failed(error: Error, opened: Option<&CursorInfo>) -> Error {
     ))
 }
 
-// === impl Opening ===
+// === impl CursorOptions ===
 
-impl Opening {
+impl CursorOptions {
     /// Returns the options of an ordinary cursor.
     pub fn plain(namespace: String, batch_size: Option<u32>) -> Self {
         Self {
@@ -239,9 +239,9 @@ impl Opening {
     }
 }
 
-// === impl Terms ===
+// === impl BatchLimits ===
 
-impl Terms {
+impl BatchLimits {
     /// Returns the rest of the command's time, which is left for the getMore commands of its cursor.
     fn time_left(&self) -> Option<Duration> {
         self.deadline
@@ -249,9 +249,9 @@ impl Terms {
     }
 }
 
-// === impl Listed ===
+// === impl ListedDocuments ===
 
-impl Source for Listed {
+impl Source for ListedDocuments {
     fn fill(&mut self, _: ReadPoint, batch: &mut ReplyBatch<'_>, _: &mut Effort) -> Result<Fill> {
         while let Some(next) = self.documents.front() {
             if !batch.push(next.as_doc()) {
@@ -263,14 +263,14 @@ impl Source for Listed {
         Ok(Fill::End)
     }
 
-    fn at_rest(&mut self) -> usize {
+    fn suspend(&mut self) -> usize {
         self.bytes
     }
 }
 
-// === impl Filled ===
+// === impl BatchCursor ===
 
-impl Filled {
+impl BatchCursor {
     fn field(&self) -> &'static str {
         match self {
             Self::First { .. } => "firstBatch",
@@ -318,12 +318,12 @@ impl Filled {
         }
     }
 
-    /// Writes `id` and `ns` after the batch, and keeps or removes the cursor. Returns whether the next batch follows without
-    /// a request.
+    /// Writes `id` and `ns` after the batch, and keeps or removes the cursor. Returns whether the next batch follows
+    /// without a request.
     fn close(
         self,
         context: &Context,
-        terms: Terms,
+        terms: BatchLimits,
         fill: Fill,
         cursor: &mut DocBuilder<'_>,
     ) -> Result<bool> {
@@ -372,9 +372,9 @@ impl Filled {
     }
 }
 
-// === impl Filling ===
+// === impl BatchTask ===
 
-impl Task for Filling {
+impl Task for BatchTask {
     fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
         let Some(what) = &mut self.what else {
             return Ok(Step::Done);
@@ -425,7 +425,7 @@ impl Task for Filling {
 }
 
 /// A command that is abandoned in the middle of a batch leaves no cursor behind, because no client could use it.
-impl Drop for Filling {
+impl Drop for BatchTask {
     fn drop(&mut self) {
         if let Some(what) = self.what.take() {
             what.abandon(&self.context);

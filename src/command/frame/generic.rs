@@ -31,7 +31,7 @@ pub(in crate::command) struct Generic<'a> {
 
 /// Generic fields that most commands do not have.
 #[derive(Default)]
-struct Rare<'a> {
+struct RareArguments<'a> {
     api_version: Option<ValueRef<'a>>,
     api_strict: Option<bool>,
     api_deprecation_errors: Option<bool>,
@@ -122,9 +122,9 @@ impl<'a> Generic<'a> {
                 | b"apiStrict"
                 | b"apiDeprecationErrors"
                 | b"autocommit"
-                | b"startTransaction" => {
-                    rare.get_or_insert_with(Rare::default).read(command, elem)?
-                }
+                | b"startTransaction" => rare
+                    .get_or_insert_with(RareArguments::default)
+                    .read(command, elem)?,
                 b"$audit"
                 | b"$client"
                 | b"$configServerState"
@@ -195,7 +195,12 @@ impl<'a> Generic<'a> {
         }
     }
 
-    fn check(&self, command: &Command, topology: &Topology, rare: Option<Rare<'_>>) -> Result<()> {
+    fn check(
+        &self,
+        command: &Command,
+        topology: &Topology,
+        rare: Option<RareArguments<'_>>,
+    ) -> Result<()> {
         let mut in_transaction = false;
         if let Some(rare) = rare {
             rare.check_api(command)?;
@@ -261,9 +266,9 @@ impl<'a> Generic<'a> {
     }
 }
 
-// === impl Rare ===
+// === impl RareArguments ===
 
-impl<'a> Rare<'a> {
+impl<'a> RareArguments<'a> {
     /// Reads one of these fields. Returns its bit among the generic fields.
     fn read(&mut self, command: &Command, elem: Elem<'a>) -> Result<u32> {
         let (name, value) = (elem.name(), elem.value);
@@ -413,7 +418,7 @@ mod tests {
     use crate::value::DocBuf;
 
     #[test]
-    fn no_field_stands_twice() {
+    fn duplicate_fields_are_refused() {
         let names = [
             "$clusterTime",
             "$db",

@@ -16,7 +16,9 @@ use crate::auth::{Action, Privileges, Target, User};
 use crate::command::current_op;
 use crate::effort::Effort;
 use crate::error::{Code, Error, Result};
-use crate::query::stage::{Entry, Need, On, Output, Pipeline, WhenMatched, WhenNotMatched};
+use crate::query::stage::{
+    Entry, Need, Output, Pipeline, PipelineInput, WhenMatched, WhenNotMatched,
+};
 use crate::value::{Doc, DocBuf, ValueRef, is_true};
 use crate::wire::Request;
 
@@ -91,7 +93,7 @@ pub(in crate::command) fn admit(
         effort: Effort::default(),
         rights: Rights::All,
         generic,
-        own,
+        own: &own,
     })
 }
 
@@ -174,7 +176,7 @@ pub(in crate::command) fn redacted(command: &Command, request: &Request) -> Byte
 pub(in crate::command) fn check_pipeline(
     call: &Call<'_>,
     pipeline: &Pipeline,
-    on: On<'_>,
+    on: PipelineInput<'_>,
 ) -> Result<()> {
     if matches!(call.rights, Rights::All) {
         return Ok(());
@@ -186,12 +188,12 @@ pub(in crate::command) fn check_pipeline(
             .first()
             .map(|step| (step.row, step.spec.as_ref()));
         allowed &= match on {
-            On::Collection(from) => {
+            PipelineInput::Collection(from) => {
                 may_begin(call, first, Target::Collection(&from.db, &from.coll))
             }
-            On::Nothing => may_begin(call, first, Target::Database(call.database())),
+            PipelineInput::Nothing => may_begin(call, first, Target::Database(call.database())),
             // The pipeline around this one reads these rows, and its own check covers them.
-            On::SameRows => true,
+            PipelineInput::SameRows => true,
         };
         if let Some(output) = level.output() {
             let into = Output::into(output);

@@ -6,9 +6,9 @@ use crate::command::create::check_collation;
 use crate::engine::PartialFilter;
 use crate::engine::ddl::{IndexSpec, Partial, WantedIndex};
 use crate::error::{Code, Error, Result};
-use crate::query::filter::{Filter, Node, Test};
+use crate::query::filter::{Filter, FilterNode, Test};
 use crate::query::{Scope, Survey};
-use crate::ttl::{Expiry, TS_FIELD, TsIndex, is_ts_key, names_ts};
+use crate::ttl::{Expiry, TS_FIELD, TsIndex, names_ts};
 use crate::value::{Doc, DocBuf, Type, ValueRef, is_true};
 
 /// The most fields of a compound key.
@@ -32,7 +32,7 @@ const OTHER_KINDS: &[&str] = &[
 
 /// The options of an entry, before they are checked.
 #[derive(Default)]
-struct Options<'a> {
+struct IndexOptions<'a> {
     name: Option<&'a str>,
     key: Option<Doc<'a>>,
     unique: bool,
@@ -41,7 +41,7 @@ struct Options<'a> {
     hidden: bool,
     expire: Option<ValueRef<'a>>,
     partial: Option<Doc<'a>>,
-    shown: DocBuf,
+    only_shown: DocBuf,
     /// An option that belongs to another kind of index.
     foreign: Option<&'a str>,
     /// Unknown options that the client asked to ignore.
@@ -58,7 +58,7 @@ pub(in crate::command) enum Unknown {
 
 pub(in crate::command) fn parse(spec: Doc<'_>, unknown: Unknown) -> Result<WantedIndex> {
     let in_spec = |error| in_specification(spec, error);
-    let options = Options::read(spec, unknown).map_err(in_spec)?;
+    let options = IndexOptions::read(spec, unknown).map_err(in_spec)?;
     let (key, name) = options.key_and_name().map_err(in_spec)?;
     // dropIndexes takes `*` as all indexes.
     if name == "*" {
@@ -195,9 +195,9 @@ fn check_kind(key: Doc<'_>) -> Result<()> {
     Ok(())
 }
 
-// === impl Options ===
+// === impl IndexOptions ===
 
-impl<'a> Options<'a> {
+impl<'a> IndexOptions<'a> {
     fn read(spec: Doc<'a>, unknown: Unknown) -> Result<Self> {
         let mut options = Self::default();
         for elem in spec {
@@ -294,7 +294,7 @@ impl<'a> Options<'a> {
             "v" => check_version(value, spec)?,
             "storageEngine" => {
                 value.as_doc().ok_or_else(|| mismatch("an object"))?;
-                self.shown.put(name, value);
+                self.only_shown.put(name, value);
             }
             "ns" | "originalSpec" => {}
             _ if OTHER_KINDS.contains(&name) => {
@@ -347,22 +347,11 @@ impl<'a> Options<'a> {
     }
 
     fn default_ttl(&self, name: &str, key: Doc<'_>, spec: Doc<'_>) -> Result<WantedIndex> {
-        let value = self.expire.unwrap_or(ValueRef::MISSING);
-        if !is_ts_key(key) {
-            return Err(cannot(format!(
-                "TTL indexes are single-field indexes, compound indexes do not support TTL. Index spec: {spec}"
-            )));
-        }
-        let plain = key.iter().all(|elem| elem.value.ty().is_number());
         let is_more = self.unique || self.prepare_unique || self.sparse || self.partial.is_some();
-        if !plain || is_more || self.hidden {
-            return Err(cannot(format!(
-                "The TTL index on _ts sets the collection's default: it cannot be hashed, text, unique, sparse, hidden or partial. Index spec: {spec}"
-            )));
-        }
+        let value = self.expire.unwrap_or(ValueRef::MISSING);
         Ok(WantedIndex::Default {
-            default: Expiry::Create(spec).parse_default(value)?,
-            shown: TsIndex::new(Some(name), Some(key)),
+            default: Expiry::Create(spec).parse_ts_index(value, key, is_more || self.hidden)?,
+            ts_index: TsIndex::new(Some(name), Some(key)),
         })
     }
 
@@ -372,7 +361,7 @@ impl<'a> Options<'a> {
         index.prepare_unique = self.prepare_unique;
         index.sparse = self.sparse;
         index.hidden = self.hidden;
-        index.shown = self.shown;
+        index.shown = self.only_shown;
         if let Some(value) = self.expire {
             index.expire_after = Some(Expiry::Create(spec).parse(value, key)?);
         }
@@ -420,15 +409,15 @@ fn check_version(value: ValueRef<'_>, spec: Doc<'_>) -> Result<()> {
 }
 
 /// Checks the filter of a partial index. It may contain comparisons, existence, type, and combinations of these.
-fn check_partial(node: &Node, filter: Doc<'_>, depth: usize) -> Result<()> {
+fn check_partial(node: &FilterNode, filter: Doc<'_>, depth: usize) -> Result<()> {
     let unsupported = || {
         Err(cannot(format!(
             "Expression not supported in partial index: {filter}"
         )))
     };
     match node {
-        Node::True => Ok(()),
-        Node::And(nodes) | Node::Or(nodes) => {
+        FilterNode::True => Ok(()),
+        FilterNode::And(nodes) | FilterNode::Or(nodes) => {
             if depth > 4 {
                 return Err(cannot(format!(
                     "partialFilterExpression depth may not exceed 4: {filter}"
@@ -438,7 +427,7 @@ fn check_partial(node: &Node, filter: Doc<'_>, depth: usize) -> Result<()> {
                 .iter()
                 .try_for_each(|node| check_partial(node, filter, depth + 1))
         }
-        Node::Field(field) => match &field.test {
+        FilterNode::Field(field) => match &field.test {
             Test::Compare(_) | Test::In(_) | Test::Exists | Test::Type(_) => Ok(()),
             _ => unsupported(),
         },

@@ -21,7 +21,6 @@ pub(in crate::command) mod entry;
 pub(in crate::command) mod generic;
 pub(in crate::command) mod guard;
 pub(in crate::command) mod index_spec;
-pub(in crate::command) mod indexing_policy;
 pub(in crate::command) mod operations;
 pub(in crate::command) mod parameters;
 pub(in crate::command) mod read_preference;

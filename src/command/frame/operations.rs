@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_operations_have_numbers_of_their_own() {
+    fn the_first_operations_have_distinct_numbers() {
         let list = Operations::default();
         assert_eq!([list.next_id(), list.next_id(), list.next_id()], [1, 2, 3]);
         list.next.store(0x7fff_fffe, Ordering::Relaxed);

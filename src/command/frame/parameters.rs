@@ -57,7 +57,7 @@ const fn fixed(name: &'static str, kind: ParameterKind) -> Parameter {
 }
 
 /// A property of the server that cannot be set.
-const fn told(name: &'static str, kind: ParameterKind) -> Parameter {
+const fn read_only(name: &'static str, kind: ParameterKind) -> Parameter {
     Parameter {
         name,
         kind,
@@ -80,7 +80,7 @@ pub static PARAMETERS: &[Parameter] = &[
         ParameterKind::Text("automatic", 64),
     ),
     runtime("allowDiskUseByDefault", ParameterKind::Bool(true)),
-    told("authSchemaVersion", ParameterKind::Int(5, 5, 5)),
+    read_only("authSchemaVersion", ParameterKind::Int(5, 5, 5)),
     fixed("authenticationMechanisms", ParameterKind::Mechanisms),
     runtime("automationServiceDescriptor", ParameterKind::Text("", 64)),
     runtime(
@@ -90,7 +90,7 @@ pub static PARAMETERS: &[Parameter] = &[
     runtime("cursorTimeoutMillis", ParameterKind::Int(600_000, 1, INT)),
     fixed("enableLocalhostAuthBypass", ParameterKind::Bool(true)),
     fixed("enableTestCommands", ParameterKind::Bool(false)),
-    told(
+    read_only(
         "featureCompatibilityVersion",
         ParameterKind::CompatibilityVersion,
     ),

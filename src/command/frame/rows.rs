@@ -6,7 +6,7 @@ use crate::effort::Effort;
 use crate::engine::{EngineSources, ReadPoint, Tail, TimeSlice};
 use crate::error::Result;
 use crate::query::Vars;
-use crate::query::stage::{self, Flow, Limits, RowContext, Rows, StepBudget};
+use crate::query::stage::{self, Flow, PipelineLimits, RowContext, Rows, StepBudget};
 use crate::session::{Fill, ReplyBatch, Source};
 use crate::value::check_size;
 use crate::wait::Wait;
@@ -17,14 +17,14 @@ pub(in crate::command) struct RowSource {
     rows: Box<dyn Rows>,
     sources: Arc<EngineSources>,
     vars: Vars,
-    limits: Limits,
+    limits: PipelineLimits,
     /// A batch has left already, so the current command is a later one.
     later: bool,
     /// Rows that were pulled but not handed out yet. They begin at `next`.
     pulled: stage::RowBatch,
     next: usize,
     /// The current command has checked that the documents of these rows are still visible.
-    asked: bool,
+    are_checked: bool,
     ended: bool,
     /// Set if the cursor stays open at its end and waits for more rows.
     tail: Option<Tail>,
@@ -37,7 +37,7 @@ impl RowSource {
         rows: Box<dyn Rows>,
         sources: Arc<EngineSources>,
         vars: Vars,
-        limits: Limits,
+        limits: PipelineLimits,
     ) -> Self {
         Self {
             rows,
@@ -47,7 +47,7 @@ impl RowSource {
             later: false,
             pulled: stage::RowBatch::new(),
             next: 0,
-            asked: false,
+            are_checked: false,
             ended: false,
             tail: None,
         }
@@ -61,28 +61,28 @@ impl RowSource {
 
     /// Removes pulled rows whose documents have ended by now. A later command checks this even if no time has passed,
     /// because a TTL rule may have changed.
-    fn ask_again(&mut self, at: ReadPoint) -> Result<()> {
-        if self.later && !self.asked && self.next < self.pulled.len() {
+    fn check_visible(&mut self, at: ReadPoint) -> Result<()> {
+        if self.later && !self.are_checked && self.next < self.pulled.len() {
             self.pulled.remove(0, self.next);
             self.next = 0;
             self.sources
                 .handles()
                 .retain_visible(&mut self.pulled, at)?;
         }
-        self.asked = true;
+        self.are_checked = true;
         Ok(())
     }
 
     /// Ends a full batch. The next call belongs to another command.
     fn full(&mut self) -> Result<Fill> {
         self.later = true;
-        self.asked = false;
+        self.are_checked = false;
         self.sources.handles().next_command();
         Ok(Fill::Full)
     }
 
     /// Fills the batch with the next rows.
-    fn deal_out(&mut self, at: ReadPoint, batch: &mut ReplyBatch<'_>) -> Result<Fill> {
+    fn fill_batch(&mut self, at: ReadPoint, batch: &mut ReplyBatch<'_>) -> Result<Fill> {
         if at.now() != self.vars.now() {
             self.vars = self.vars.moved_to(at.now());
         }
@@ -90,7 +90,7 @@ impl RowSource {
         let slice = TimeSlice::begin();
         let mut flow = Flow::More;
         loop {
-            self.ask_again(at)?;
+            self.check_visible(at)?;
             while let Some(row) = self.pulled.get(self.next) {
                 // A pipeline may build larger documents on its way, but not return one that is too large for a reply.
                 check_size(row.doc.bytes().len())?;
@@ -117,7 +117,7 @@ impl RowSource {
             self.pulled.restart(batch.room() as usize);
             self.next = 0;
             // A blocking stage may hold rows from an earlier instant, so the new rows are checked.
-            self.asked = false;
+            self.are_checked = false;
             let mut cx = RowContext {
                 vars: &self.vars,
                 slice: &slice,
@@ -137,7 +137,7 @@ impl Source for RowSource {
         batch: &mut ReplyBatch<'_>,
         effort: &mut Effort,
     ) -> Result<Fill> {
-        let filled = self.deal_out(at, batch);
+        let filled = self.fill_batch(at, batch);
         *effort += self.sources.handles().take_effort();
         filled
     }
@@ -146,11 +146,11 @@ impl Source for RowSource {
         self.tail.as_ref().map(Tail::arrival)
     }
 
-    fn at_rest(&mut self) -> usize {
+    fn suspend(&mut self) -> usize {
         if self.next >= self.pulled.len() {
             self.pulled.clear();
             self.next = 0;
         }
-        self.pulled.at_rest() + self.rows.at_rest() + self.vars.held()
+        self.pulled.suspend() + self.rows.suspend() + self.vars.held()
     }
 }

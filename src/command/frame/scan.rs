@@ -15,7 +15,7 @@ use crate::query::stage::StepBudget;
 use crate::value::{Doc, DocBuilder};
 
 /// A computation over the documents of a scan.
-pub(in crate::command) trait Gather: Send + 'static {
+pub(in crate::command) trait ScanVisitor: Send + 'static {
     /// Takes in a document. A break means that no more documents are needed.
     fn take(&mut self, doc: Doc<'_>) -> Result<ControlFlow<()>>;
     /// Writes the result.
@@ -23,7 +23,7 @@ pub(in crate::command) trait Gather: Send + 'static {
 }
 
 /// A scan that passes the documents it finds to `G`.
-pub(in crate::command) struct Scan<G> {
+pub(in crate::command) struct ScanTask<G> {
     walk: Option<Walk>,
     filter: Arc<Filter>,
     vars: Vars,
@@ -34,7 +34,7 @@ pub(in crate::command) struct Scan<G> {
 
 /// Scans the documents of a collection, at once if that is quick, else in steps. A collection that does not exist has no
 /// documents.
-pub(in crate::command) fn run<G: Gather>(
+pub(in crate::command) fn run<G: ScanVisitor>(
     call: &mut Call<'_>,
     collection: &str,
     selection: Selection,
@@ -45,13 +45,13 @@ pub(in crate::command) fn run<G: Gather>(
     let walk = collection.map(|collection| selection.walk(collection, call.read_point()));
     let is_slow = selection.is_slow();
     let filter = selection.wanted.into_filter();
-    let scan = Scan::new(walk.transpose()?, filter, selection.vars, gather, call);
+    let scan = ScanTask::new(walk.transpose()?, filter, selection.vars, gather, call);
     begin(call, scan, is_slow, reply)
 }
 
-pub(in crate::command) fn begin<G: Gather>(
+pub(in crate::command) fn begin<G: ScanVisitor>(
     call: &mut Call<'_>,
-    mut scan: Scan<G>,
+    mut scan: ScanTask<G>,
     is_slow: bool,
     reply: &mut DocBuilder<'_>,
 ) -> Result<Outcome> {
@@ -66,9 +66,9 @@ pub(in crate::command) fn begin<G: Gather>(
     Ok(Outcome::Work(Box::new(scan)))
 }
 
-// === impl Scan ===
+// === impl ScanTask ===
 
-impl<G: Gather> Scan<G> {
+impl<G: ScanVisitor> ScanTask<G> {
     pub fn new(
         walk: Option<Walk>,
         filter: Arc<Filter>,
@@ -87,7 +87,7 @@ impl<G: Gather> Scan<G> {
     }
 }
 
-impl<G: Gather> Task for Scan<G> {
+impl<G: ScanVisitor> Task for ScanTask<G> {
     fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
         let Self {
             walk,

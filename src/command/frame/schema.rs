@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::{Call, Context, Outcome, Step, Task};
-use crate::engine::ddl::{Advance, Begun, Done, Modified, SchemaChange, Steps};
+use crate::engine::ddl::{Advance, Begun, Done, ModifiedIndex, SchemaChange, Steps};
 use crate::error::Result;
 use crate::value::DocBuilder;
 
 /// A schema change that takes longer than a step.
-struct Changing {
+struct SchemaTask {
     context: Arc<Context>,
     steps: Box<dyn Steps>,
 }
@@ -26,7 +26,7 @@ pub(in crate::command) fn run(
         }
         Begun::Steps(steps) => steps,
     };
-    let mut changing = Changing {
+    let mut changing = SchemaTask {
         context: Arc::clone(call.context),
         steps,
     };
@@ -36,9 +36,9 @@ pub(in crate::command) fn run(
     }
 }
 
-// === impl Changing ===
+// === impl SchemaTask ===
 
-impl Task for Changing {
+impl Task for SchemaTask {
     fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
         Ok(match self.steps.step(self.context.clock.now())? {
             Advance::Done(done) => {
@@ -82,7 +82,7 @@ fn tell(context: &Context, done: &Done, reply: &mut DocBuilder<'_>) {
     }
 }
 
-fn put_modified(modified: &Modified, reply: &mut DocBuilder<'_>) {
+fn put_modified(modified: &ModifiedIndex, reply: &mut DocBuilder<'_>) {
     if let Some((old, new)) = modified.expire_after {
         if let Some(old) = old {
             reply.put_i64("expireAfterSeconds_old", old.into());

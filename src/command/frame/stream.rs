@@ -6,19 +6,21 @@ use std::sync::Arc;
 use super::rows::RowSource;
 use crate::effort::Effort;
 use crate::engine::access::{Pace, Walk};
-use crate::engine::plan::Access;
-use crate::engine::{EngineSources, OpenedWalk, ReadPoint, Reading, RecordId, TimeSlice, is_there};
+use crate::engine::plan::AccessPath;
+use crate::engine::{
+    EngineSources, OpenedWalk, ReadPoint, Reading, RecordId, TimeSlice, is_visible,
+};
 use crate::error::Result;
 use crate::query::Vars;
 use crate::query::filter::Filter;
-use crate::query::stage::{Limits, StepBudget};
+use crate::query::stage::{PipelineLimits, StepBudget};
 use crate::session::{Fill, ReplyBatch, Source};
 use crate::value::Doc;
 use crate::wait::Wait;
 
-/// The source of a find whose order is the order of the walk and whose documents are returned unchanged. It keeps a position
-/// and no rows, so each document that a later command gets was visible at that command's own `now`.
-pub(in crate::command) struct Stream {
+/// The source of a find whose order is the order of the walk and whose documents are returned unchanged. It keeps a
+/// position and no rows, so each document that a later command gets was visible at that command's own `now`.
+pub(in crate::command) struct WalkSource {
     walk: Walk,
     filter: Arc<Filter>,
     vars: Vars,
@@ -31,21 +33,21 @@ pub(in crate::command) struct Stream {
     /// A batch has left already, so the current command is a later one.
     later: bool,
     /// What is read, if the client relies on the order of the walk.
-    in_order: Option<Box<InOrder>>,
+    in_order: Option<Box<SortSource>>,
     /// The same documents, sorted, if the walk turns out not to give the order.
     sorted: Option<Box<RowSource>>,
 }
 
 /// What is needed to sort.
-pub(in crate::command) struct InOrder {
+pub(in crate::command) struct SortSource {
     pub reading: Reading,
     pub sources: Arc<EngineSources>,
-    pub limits: Limits,
+    pub limits: PipelineLimits,
 }
 
-// === impl Stream ===
+// === impl WalkSource ===
 
-impl Stream {
+impl WalkSource {
     pub fn new(walk: Walk, filter: Arc<Filter>, vars: Vars, skip: u64, limit: Option<u64>) -> Self {
         Self {
             walk,
@@ -63,19 +65,19 @@ impl Stream {
 
     /// Declares that the client relies on the order of the walk.
     #[must_use]
-    pub fn in_order(mut self, order: InOrder) -> Self {
+    pub fn in_order(mut self, order: SortSource) -> Self {
         self.in_order = Some(Box::new(order));
         self
     }
 
     /// Sorts the documents because the walk cannot give the order. No document is known yet.
-    fn sort(&mut self, order: InOrder) -> &mut RowSource {
-        let InOrder {
+    fn sort(&mut self, order: SortSource) -> &mut RowSource {
+        let SortSource {
             reading,
             sources,
             limits,
         } = order;
-        let nothing = Walk::new(Arc::clone(self.walk.collection()), Access::Nothing);
+        let nothing = Walk::new(Arc::clone(self.walk.collection()), AccessPath::Nothing);
         let walk = std::mem::replace(&mut self.walk, nothing);
         let sorted = false;
         let rows = sources.rows(OpenedWalk { walk, sorted }, reading);
@@ -92,7 +94,7 @@ impl Stream {
     /// Hands out the document that was held back, if it is still visible.
     fn release(&mut self, at: ReadPoint, batch: &mut ReplyBatch<'_>) {
         if let Some((id, bytes)) = self.held.take()
-            && is_there(self.walk.collection(), at, id)
+            && is_visible(self.walk.collection(), at, id)
         {
             batch.push(Doc::new(&bytes));
             self.limit = self.limit.map(|left| left - 1);
@@ -100,7 +102,7 @@ impl Stream {
     }
 }
 
-impl Source for Stream {
+impl Source for WalkSource {
     fn fill(
         &mut self,
         at: ReadPoint,
@@ -184,9 +186,9 @@ impl Source for Stream {
         self.tailing.then(|| self.walk.tail().arrival())
     }
 
-    fn at_rest(&mut self) -> usize {
+    fn suspend(&mut self) -> usize {
         let held = self.held.as_ref().map_or(0, |(_, bytes)| bytes.len());
-        let sorted = self.sorted.as_mut().map_or(0, |sorted| sorted.at_rest());
-        held + sorted + self.walk.at_rest() + self.vars.held()
+        let sorted = self.sorted.as_mut().map_or(0, |sorted| sorted.suspend());
+        held + sorted + self.walk.suspend() + self.vars.held()
     }
 }

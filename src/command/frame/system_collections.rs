@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_kind_of_server_it_is_can_be_read() {
+    fn system_collections_describe_the_topology() {
         let set = Topology::ReplicaSet {
             name: "rs0".into(),
             advertise: Some("there:1".into()),

@@ -76,12 +76,12 @@ impl Work for RunningCommand {
         if !matches!(stepped, Ok(Step::More | Step::Wait(_)))
             && let Some(meter) = self.meter.take()
         {
-            let said = match stepped {
+            let reply = match stepped {
                 Ok(_) => reply::behind(out, start),
                 Err(_) => Doc::EMPTY,
             };
             let client = &self.operation.info.client;
-            meter.end(&self.context, client, self.task.effort(), said);
+            meter.end(&self.context, client, self.task.effort(), reply);
         }
         Ok(match stepped {
             Ok(Step::Done) => {

@@ -9,7 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::args::{Arg, fields, required};
-use crate::auth::{Conversation, Guess, Mechanism, UserName};
+use crate::auth::{Conversation, LoginAttempt, Mechanism, UserName};
 use crate::clock::monotonic;
 use crate::command::{Access, Call, Client, Command, Context, Flags, Needs, Outcome, Step, Task};
 use crate::error::{Code, Error, Result};
@@ -64,7 +64,7 @@ struct Payload {
 }
 
 /// A proof that must wait, because there were too many wrong ones before it.
-struct Proving {
+struct DelayedProof {
     context: Arc<Context>,
     client: Arc<Client>,
     pause: Option<Duration>,
@@ -166,7 +166,7 @@ fn proceed(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             "Attempt to switch database target during sasl authentication.",
         ));
     }
-    let mut proving = Proving {
+    let mut proving = DelayedProof {
         context: Arc::clone(call.context),
         client: Arc::clone(call.client),
         pause: None,
@@ -206,7 +206,7 @@ pub(in crate::command) fn put_mechanisms(
     user: &UserName,
     reply: &mut DocBuilder<'_>,
 ) {
-    let user = context.users.meant(user.clone());
+    let user = context.users.resolve(user.clone());
     let mut list = reply.array("saslSupportedMechs");
     for mechanism in context.users.mechanisms(&user) {
         list.push_str(mechanism.name());
@@ -266,17 +266,17 @@ impl Payload {
     }
 }
 
-// === impl Proving ===
+// === impl DelayedProof ===
 
-impl Proving {
-    fn guess(&self, conversation: &Conversation) -> Guess {
-        Guess {
+impl DelayedProof {
+    fn guess(&self, conversation: &Conversation) -> LoginAttempt {
+        LoginAttempt {
             address: self.client.address.ip(),
             user: conversation.user.clone(),
         }
     }
 
-    fn note_failure(&self, conversation: &Conversation, guess: &Guess) -> Error {
+    fn note_failure(&self, conversation: &Conversation, guess: &LoginAttempt) -> Error {
         self.context.users.throttle.failed(guess, monotonic());
         tracing::info!(
             connection = self.client.id,
@@ -344,7 +344,7 @@ impl Proving {
     }
 }
 
-impl Task for Proving {
+impl Task for DelayedProof {
     fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
         if let Some(pause) = self.pause.take() {
             return Ok(Step::Wait(Wait::sleep(pause)));

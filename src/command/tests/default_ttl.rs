@@ -59,7 +59,7 @@ fn ts_index(name: &str, seconds: impl Into<Bson>) -> Document {
 }
 
 #[test]
-fn every_door_shows_what_another_has_set() {
+fn the_default_ttl_is_the_same_however_it_is_set() {
     let mut server = server(Config::default());
     let s = &mut server;
     let steps: Vec<(Document, _)> = vec![
@@ -96,7 +96,7 @@ fn every_door_shows_what_another_has_set() {
 }
 
 #[test]
-fn a_plain_index_on_ts_is_no_default_until_it_is_made_one() {
+fn a_plain_index_on_ts_is_no_default_until_converted() {
     let mut server = server(Config::default());
     let s = &mut server;
     let plain = doc! {"createIndexes": "c", "indexes": [{"key": {"_ts": 1}, "name": "plain"}]};
@@ -117,7 +117,7 @@ fn a_plain_index_on_ts_is_no_default_until_it_is_made_one() {
 }
 
 #[test]
-fn what_is_no_default_is_refused_and_changes_nothing() {
+fn invalid_defaults_are_refused_and_change_nothing() {
     let mut server = server(Config::default());
     let s = &mut server;
     ok(s, doc! {"create": "c", "defaultTtl": 5});
@@ -163,7 +163,7 @@ fn what_is_no_default_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn an_indexing_mode_of_none_goes_with_no_default_and_no_index() {
+fn indexing_mode_none_allows_no_default_and_no_index() {
     let mut server = server(Config::default());
     let s = &mut server;
     let none = doc! {"indexingMode": "none"};
@@ -202,7 +202,7 @@ fn an_indexing_mode_of_none_goes_with_no_default_and_no_index() {
 }
 
 #[test]
-fn no_door_brings_an_ended_document_back() {
+fn no_change_of_the_default_revives_a_document() {
     let doors: Vec<(Document, Document)> = vec![
         (
             doc! {"create": "c", "defaultTtl": 5},

@@ -82,7 +82,7 @@ pub async fn await_reply(
 }
 
 /// Runs that many steps of a command that is work, then abandons it. Returns whether it was done.
-pub fn go_on_for(
+pub fn run_steps(
     (commands, connection): &mut (Commands, Connection),
     command: Document,
     steps: usize,

@@ -2,7 +2,9 @@
 
 use super::{may_with_roles, named, no_such_role, no_such_user, refuse_restrictions, roles};
 use crate::args::{Arg, required};
-use crate::auth::{Action, Credentials, Mechanism, Password, RoleName, Target, Unusable, User};
+use crate::auth::{
+    Action, Credentials, Mechanism, Password, RoleName, Target, UnusablePassword, User,
+};
 use crate::command::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::error::{Error, Result};
 use crate::interrupt::run_blocking;
@@ -24,7 +26,7 @@ pub(in crate::command) const UPDATE: Command = Command::ready(
 
 /// What both commands say about a user.
 #[derive(Default)]
-struct Said<'a> {
+struct UserArguments<'a> {
     password: Option<&'a str>,
     digested: bool,
     mechanisms: Option<Vec<Mechanism>>,
@@ -72,16 +74,16 @@ fn create(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
         "$external" => return Err(Error::not_implemented("a user of $external")),
         _ => {}
     }
-    let said = Said::read(call)?;
-    let roles = required(said.roles.clone(), "createUser", "roles")?;
-    if said.password.is_none() {
+    let given = UserArguments::read(call)?;
+    let roles = required(given.roles.clone(), "createUser", "roles")?;
+    if given.password.is_none() {
         return Err(Error::bad_value(
             "Must provide a 'pwd' field for all user documents, except those with '$external' as the user's source db",
         ));
     }
-    let credentials = said.credentials(&name.user)?.unwrap_or_default();
+    let credentials = given.credentials(&name.user)?.unwrap_or_default();
     let mut user = User::new(name, credentials, roles).map_err(no_such_role)?;
-    user.custom_data = said.custom_data.map(keep);
+    user.custom_data = given.custom_data.map(keep);
     let exists = Error::location(51003, format!("User \"{}\" already exists", user.name));
     call.context.users.add(user).map_err(|_| exists)?;
     Ok(Outcome::Reply)
@@ -89,19 +91,19 @@ fn create(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
 
 fn update(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
     let name = named(call)?;
-    let said = Said::read(call)?;
-    let nothing = said.password.is_none()
-        && said.mechanisms.is_none()
-        && said.custom_data.is_none()
-        && said.roles.is_none();
+    let given = UserArguments::read(call)?;
+    let nothing = given.password.is_none()
+        && given.mechanisms.is_none()
+        && given.custom_data.is_none()
+        && given.roles.is_none();
     if nothing {
         return Err(Error::bad_value(
             "Must specify at least one field to update in updateUser",
         ));
     }
-    let credentials = said.credentials(&name.user)?;
+    let credentials = given.credentials(&name.user)?;
     let changed = call.context.users.change(&name, |user| {
-        match (&credentials, &said.mechanisms) {
+        match (&credentials, &given.mechanisms) {
             (Some(credentials), _) => user.credentials = credentials.clone(),
             // Without a password a mechanism can be removed, but not added.
             (None, Some(mechanisms)) => {
@@ -109,10 +111,10 @@ fn update(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
             }
             (None, None) => {}
         }
-        if let Some(data) = said.custom_data {
+        if let Some(data) = given.custom_data {
             user.custom_data = Some(keep(data));
         }
-        match &said.roles {
+        match &given.roles {
             Some(roles) => user.set_roles(roles.clone()).map_err(no_such_role),
             None => Ok(()),
         }
@@ -153,23 +155,23 @@ fn mechanisms(arg: &Arg<'_>) -> Result<Option<Vec<Mechanism>>> {
         .map(Some)
 }
 
-// === impl Said ===
+// === impl UserArguments ===
 
-impl<'a> Said<'a> {
+impl<'a> UserArguments<'a> {
     fn read(call: &Call<'a>) -> Result<Self> {
-        let mut said = Self::default();
+        let mut given = Self::default();
         for arg in call.args().skip(1) {
             match arg.name() {
-                "pwd" => said.password = arg.str()?,
-                "digestPassword" => said.digested = arg.bool()? == Some(false),
-                "mechanisms" => said.mechanisms = mechanisms(&arg)?,
-                "customData" => said.custom_data = arg.doc()?,
-                "roles" => said.roles = roles(call)?,
+                "pwd" => given.password = arg.str()?,
+                "digestPassword" => given.digested = arg.bool()? == Some(false),
+                "mechanisms" => given.mechanisms = mechanisms(&arg)?,
+                "customData" => given.custom_data = arg.doc()?,
+                "roles" => given.roles = roles(call)?,
                 "authenticationRestrictions" => refuse_restrictions(&arg)?,
                 _ => return Err(arg.unknown()),
             }
         }
-        Ok(said)
+        Ok(given)
     }
 
     fn credentials(&self, user: &str) -> Result<Option<Credentials>> {
@@ -184,6 +186,6 @@ impl<'a> Said<'a> {
         let mechanisms = self.mechanisms.as_deref().unwrap_or(Mechanism::ALL);
         run_blocking(|| Credentials::new(user, password, mechanisms))
             .map(Some)
-            .map_err(|problem: Unusable| Error::bad_value(problem.to_string()))
+            .map_err(|problem: UnusablePassword| Error::bad_value(problem.to_string()))
     }
 }

@@ -29,7 +29,8 @@ enum UserSelection {
 fn may(call: &Call<'_>) -> Result<bool> {
     let sees = |db: &str| call.may(Target::Database(db), Action::ViewUser);
     Ok(match UserSelection::read(call)? {
-        UserSelection::All => sees(""), // a database of any name
+        // No database has an empty name, so only a privilege on all databases counts.
+        UserSelection::All => sees(""),
         UserSelection::OfDatabase => sees(call.database()),
         UserSelection::Named(names) => names
             .iter()
@@ -129,17 +130,17 @@ fn name(value: ValueRef<'_>, db: &str) -> Result<UserName> {
             value.ty().alias()
         ))
     })?;
-    let (mut user, mut place) = (None, None);
+    let (mut user, mut database) = (None, None);
     for field in fields("usersInfo", doc) {
         match field.name() {
             "user" => user = field.str()?,
-            "db" => place = field.str()?,
+            "db" => database = field.str()?,
             _ => return Err(field.unknown()),
         }
     }
     Ok(UserName::new(
         required(user, "usersInfo", "user")?,
-        required(place, "usersInfo", "db")?,
+        required(database, "usersInfo", "db")?,
     ))
 }
 

@@ -4,20 +4,20 @@
 //! the users in `auth`. What a role allows, and how passwords are stored, is known only there.
 
 mod create;
+mod describe;
 mod drop;
 mod grant;
 mod info;
 mod roles;
-mod shown;
 #[cfg(test)]
 mod tests;
 
 pub(super) use create::{CREATE, UPDATE};
+pub(super) use describe::{put_privileges, put_roles};
 pub(super) use drop::{DROP, DROP_ALL};
 pub(super) use grant::{GRANT, REVOKE};
 pub(super) use info::INFO as USERS_INFO;
 pub(super) use roles::{DROP_ALL as DROP_ALL_ROLES, INFO as ROLES_INFO, INVALIDATE};
-pub(super) use shown::{put_privileges, put_roles};
 
 use std::fmt::Display;
 
@@ -67,17 +67,17 @@ fn role(value: ValueRef<'_>, db: &str) -> Result<RoleName> {
         return Ok(RoleName::new(name, db));
     }
     let doc = value.as_doc().ok_or_else(invalid)?;
-    let (mut name, mut place) = (None, None);
+    let (mut name, mut database) = (None, None);
     for field in fields("roles", doc) {
         match field.name() {
             "role" => name = field.str()?,
-            "db" => place = field.str()?,
+            "db" => database = field.str()?,
             _ => return Err(field.unknown()),
         }
     }
     let name = required(name, "roles", "role")?;
-    let place = required(place, "roles", "db")?;
-    Ok(RoleName::new(name, place))
+    let database = required(database, "roles", "db")?;
+    Ok(RoleName::new(name, database))
 }
 
 /// Whether the sender may do this in the database of each role.

@@ -7,7 +7,7 @@ use crate::command::{Commands, Connection};
 use crate::config::Config;
 
 #[test]
-fn users_are_made_changed_and_dropped_in_mongods_words() {
+fn users_are_created_changed_and_dropped_as_in_mongod() {
     let mut server = server(Config::default());
     let mechanisms = vec!["SCRAM-SHA-1"];
     let steps: Vec<(Document, Option<(i32, &str)>)> = vec![

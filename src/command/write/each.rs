@@ -4,7 +4,7 @@
 use super::{
     Names, Options, StatementRun, Statements, Tally, check_statements, only_statement, run,
 };
-use crate::command::{Call, Counter, Counters, Documents, Outcome};
+use crate::command::{Call, Counter, Counters, Outcome};
 use crate::effort::Effort;
 use crate::engine::ddl::check_written;
 use crate::engine::write::{Deleting, Selection, Updating, WriteTarget};
@@ -92,7 +92,7 @@ pub fn run_each<K: StatementKind>(
     call.context
         .counters
         .add(Counters::shard(call.client.id), K::COUNTED, count as u64);
-    run(call, collection, each, false, reply)
+    run(call, collection, documents, each, false, reply)
 }
 
 /// Returns the statement of a command that has only one, for explain.
@@ -108,9 +108,10 @@ fn read<K: StatementKind>(doc: Doc<'_>) -> Result<K::Statement<'_>> {
 // === impl EachStatement ===
 
 impl<K: StatementKind> Statements for EachStatement<K> {
+    const LIST: Option<&'static str> = Some(K::LIST);
+
     fn step(&mut self, run: &mut StatementRun<'_>, slice: &dyn StepBudget) -> Result<bool> {
-        let documents = Documents::of(run.request, K::LIST);
-        loop {
+        while self.next < self.count {
             let index = self.next;
             let ended = match &mut self.current {
                 Some(current) => match current.step(&run.place, slice, &mut run.effort) {
@@ -130,7 +131,7 @@ impl<K: StatementKind> Statements for EachStatement<K> {
                     }
                 },
                 None => {
-                    let Some(value) = documents.take_next(&mut self.offset) else {
+                    let Some(value) = run.documents.take_next(&mut self.offset) else {
                         return Ok(true);
                     };
                     if self.tally.repeat(index, run.retry.as_ref()) {
@@ -142,9 +143,7 @@ impl<K: StatementKind> Statements for EachStatement<K> {
                         let let_vars = self.let_vars.as_ref().map(DocBuf::as_doc);
                         match statement.parse(let_vars, &run.vars) {
                             Ok(begun) => {
-                                let is_slow = begun.is_slow();
-                                self.current = Some(begun);
-                                if is_slow {
+                                if self.current.insert(begun).is_slow() {
                                     return Ok(false);
                                 }
                                 continue;
@@ -170,6 +169,7 @@ impl<K: StatementKind> Statements for EachStatement<K> {
                 return Ok(false);
             }
         }
+        Ok(true)
     }
 
     fn reply(&mut self, reply: &mut DocBuilder<'_>) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::command::{Call, Client, Command, Context, Outcome, Step, Task};
+use crate::command::{Call, Client, Command, Context, Documents, Outcome, Step, Task};
 use crate::cosmos::{self, Usage};
 use crate::effort::Effort;
 use crate::engine::write::{BATCH, WriteTarget};
@@ -16,6 +16,8 @@ use crate::wire::Request;
 
 /// The statements of a command, run one by one.
 pub trait Statements: Send + 'static {
+    /// The field that holds the statements, if the command has a list of them.
+    const LIST: Option<&'static str>;
     /// Continues until all are done (`true`) or the time slice is over.
     fn step(&mut self, run: &mut StatementRun<'_>, slice: &dyn StepBudget) -> Result<bool>;
     /// Writes the results.
@@ -24,7 +26,8 @@ pub trait Statements: Send + 'static {
 
 /// What statements need to run.
 pub struct StatementRun<'r> {
-    pub request: &'r Request,
+    /// The statements of [`Statements::LIST`].
+    pub documents: Documents<'r>,
     pub place: WriteTarget<'r>,
     pub vars: Vars,
     pub retry: &'r mut Option<Retry>,
@@ -62,13 +65,14 @@ struct Longer<S> {
 pub fn run<S: Statements>(
     call: &mut Call<'_>,
     collection: &str,
+    documents: Documents<'_>,
     mut statements: S,
     is_slow: bool,
     reply: &mut DocBuilder<'_>,
 ) -> Result<Outcome> {
     let mut retry = call.retry.take();
     let mut running = StatementRun {
-        request: call.request,
+        documents,
         place: place(call.context, call.database(), collection, call.read_point()),
         vars: call.vars(),
         retry: &mut retry,
@@ -191,7 +195,7 @@ impl<'r> Gate<'r> {
 impl<S: Statements> Task for Longer<S> {
     fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
         let mut running = StatementRun {
-            request: &self.request,
+            documents: S::LIST.map_or(Documents::NONE, |list| Documents::of(&self.request, list)),
             place: place(&self.context, &self.database, &self.collection, self.at),
             vars: self.context.vars(self.at.now()),
             retry: &mut self.retry,

@@ -36,7 +36,7 @@ mod tests {
     use crate::value::DocBuf;
 
     #[test]
-    fn which_are_refused() {
+    fn indexes_that_strict_mode_refuses() {
         let rows = [
             (doc! {"key": {"a": 1}}, false, None),
             (doc! {"key": {"a": 1}, "unique": true}, false, None),

@@ -14,7 +14,7 @@ use crate::value::{Type, ValueRef, is_true};
 
 pub use index::check_index;
 pub use lookup::check_lookup;
-pub use rules::{RULES, Rule};
+pub use rules::{RULES, StrictRule};
 pub use sort::{check_lone_sort, check_sort};
 
 /// The largest document that the service stores.
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn which_commands_are_refused() {
+    fn commands_that_strict_mode_refuses() {
         assert!(COMMANDS.is_sorted());
         let refusal = check_command("collMod").unwrap_err();
         assert_eq!(refusal.code().number(), 115);

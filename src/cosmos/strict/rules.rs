@@ -4,7 +4,7 @@ use crate::error::{Code, Error};
 
 /// Something that the service refuses.
 #[derive(Debug)]
-pub struct Rule {
+pub struct StrictRule {
     /// A description for the README.
     pub what: &'static str,
     pub code: Code,
@@ -16,14 +16,14 @@ pub struct Rule {
     pub seen: bool,
 }
 
-pub const COMMAND: Rule = Rule {
+pub const COMMAND: StrictRule = StrictRule {
     what: "`collMod`, `renameCollection` and other commands that the service does not have",
     code: Code::CommandNotSupported,
     words: "Command {} not supported.",
     status: None,
     seen: true,
 };
-pub const RETRYABLE: Rule = Rule {
+pub const RETRYABLE: StrictRule = StrictRule {
     what: "retryable writes",
     code: Code::BadValue,
     words: "Retryable writes are not supported. Please disable retryable writes by specifying \"retrywrites=false\" in the \
@@ -31,56 +31,56 @@ pub const RETRYABLE: Rule = Rule {
     status: None,
     seen: true,
 };
-pub const SIZE: Rule = Rule {
+pub const SIZE: StrictRule = StrictRule {
     what: "documents over 2 MB, also if an update, `$merge` or `$out` makes them that large",
     code: Code::InvalidLength,
     words: "Request size is too large",
     status: Some("RequestEntityTooLarge (413)"),
     seen: true,
 };
-pub const TTL: Rule = Rule {
+pub const TTL: StrictRule = StrictRule {
     what: "TTL indexes on fields other than `_ts`",
     code: Code::BadValue,
     words: "The 'expireAfterSeconds' option is supported on '_ts' field only.",
     status: None,
     seen: true,
 };
-pub const SPARSE: Rule = Rule {
+pub const SPARSE: StrictRule = StrictRule {
     what: "sparse indexes",
     code: Code::BadValue,
     words: "The 'sparse' option is currently not supported.",
     status: None,
     seen: false,
 };
-pub const KIND: Rule = Rule {
+pub const KIND: StrictRule = StrictRule {
     what: "text, hashed and 2d indexes",
     code: Code::CommandNotSupported,
     words: "'{}' is not supported",
     status: None,
     seen: true,
 };
-pub const UNIQUE: Rule = Rule {
+pub const UNIQUE: StrictRule = StrictRule {
     what: "a new unique index on a collection that has documents",
     code: Code::Unauthorized,
     words: "The unique index cannot be modified. To change the unique index, remove the collection and re-create a new one.",
     status: Some("Forbidden (403)"),
     seen: true,
 };
-pub const ORDER_BY: Rule = Rule {
+pub const ORDER_BY: StrictRule = StrictRule {
     what: "a sort by a field without an index",
     code: Code::BadValue,
     words: "The index path corresponding to the specified order-by item is excluded.",
     status: Some("BadRequest (400)"),
     seen: true,
 };
-pub const COMPOSITE: Rule = Rule {
+pub const COMPOSITE: StrictRule = StrictRule {
     what: "a sort by several fields without their compound index, and any such sort of `findAndModify`",
     code: Code::BadValue,
     words: "The order by query does not have a corresponding composite index that it can be served from.",
     status: Some("BadRequest (400)"),
     seen: true,
 };
-pub const LOOKUP: Rule = Rule {
+pub const LOOKUP: StrictRule = StrictRule {
     what: "`$lookup` with `let` or `pipeline`",
     code: Code::FailedToParse,
     words: "Unrecognized parameter to $lookup: {}",
@@ -89,16 +89,16 @@ pub const LOOKUP: Rule = Rule {
 };
 
 /// All rules.
-pub static RULES: &[Rule] = &[
+pub static RULES: &[StrictRule] = &[
     COMMAND, RETRYABLE, SIZE, TTL, SPARSE, KIND, UNIQUE, ORDER_BY, COMPOSITE, LOOKUP,
 ];
 
 /// A placeholder: there is no activity to look up.
 const ACTIVITY: &str = "00000000-0000-0000-0000-000000000000";
 
-// === impl Rule ===
+// === impl StrictRule ===
 
-impl Rule {
+impl StrictRule {
     pub fn error(&self) -> Error {
         Error::new(self.code, self.message(self.words))
     }
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_refuses_in_its_form() {
+    fn each_rule_has_its_error() {
         for rule in RULES {
             assert!(!rule.what.is_empty() && !rule.words.is_empty(), "{rule:?}");
             assert_eq!(rule.error().code(), rule.code, "{rule:?}");

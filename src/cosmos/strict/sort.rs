@@ -62,7 +62,7 @@ mod tests {
     use crate::value::DocBuf;
 
     #[test]
-    fn which_sorts_have_their_index() {
+    fn sorts_need_an_index_in_strict_mode() {
         let rows: &[(Document, Document, bool)] = &[
             (doc! {"a": 1}, doc! {"a": -1}, true),
             (doc! {"a": 1, "b": 1}, doc! {"a": 1}, true),

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use bson::{Bson, Document, doc};
 
+use super::copies::MAX_COPIES;
 use super::*;
 use crate::clock::monotonic;
 use crate::engine::choose::choose;
@@ -42,17 +43,17 @@ fn filter(filter: &Document) -> Filter {
 }
 
 /// Returns every kind of access to all documents of a collection.
-fn ways(collection: &Arc<Collection>, count: i32) -> Vec<(&'static str, Access)> {
+fn access_paths(collection: &Arc<Collection>, count: i32) -> Vec<(&'static str, AccessPath)> {
     let ids = filter(&doc! {"_id": {"$in": (0..count).collect::<Vec<_>>()}});
     let all = Filter::all();
     let hint = Hint::Name("i".to_owned());
     let by_id = choose(collection, &ids, None, None, NOW).unwrap();
-    let by_index = choose(collection, &all, None, Some(&hint), NOW).unwrap();
+    let scan_index = choose(collection, &all, None, Some(&hint), NOW).unwrap();
     vec![
-        ("up", Access::CollScan(Direction::Forward)),
-        ("down", Access::CollScan(Direction::Backward)),
+        ("up", AccessPath::CollScan(ScanDirection::Forward)),
+        ("down", AccessPath::CollScan(ScanDirection::Backward)),
         ("ids", by_id.access),
-        ("index", by_index.access),
+        ("index", scan_index.access),
     ]
 }
 
@@ -67,7 +68,7 @@ fn one_lock_hold_ends_after_a_few_documents_or_bytes() {
         let text = "x".repeat(size);
         let documents = (0..count).map(|n| doc! {"_id": n, "a": n, "s": &text});
         let collection = collection(doc! {"a": 1}, documents);
-        for (name, access) in ways(&collection, count) {
+        for (name, access) in access_paths(&collection, count) {
             for asked in [doc! {}, doc! {"s": {"$ne": 1}}] {
                 let (filter, vars) = (filter(&asked), Vars::at(Millis(0)));
                 let mut walk = Walk::new(Arc::clone(&collection), access.clone());
@@ -92,7 +93,7 @@ fn one_lock_hold_ends_after_a_few_documents_or_bytes() {
 
 /// A slow filter does not run under the lock, and one slice tests only a few documents with it.
 #[test]
-fn a_slow_filter_is_tested_when_the_lock_is_free() {
+fn a_slow_filter_is_tested_outside_the_lock() {
     let documents = (0..100).map(|n| doc! {"_id": n, "a": n, "s": "aab"});
     let collection = collection(doc! {"a": 1}, documents);
     let many: Vec<Document> = (1000..1100).map(|n| doc! {"a": {"$ne": n}}).collect();
@@ -122,7 +123,7 @@ fn a_slow_filter_is_tested_when_the_lock_is_free() {
     ] {
         let (filter, vars) = (filter(&asked), Vars::at(Millis(0)));
         assert_eq!(filter.is_slow(), is_slow, "{asked}");
-        for (name, access) in ways(&collection, 100) {
+        for (name, access) in access_paths(&collection, 100) {
             let mut walk = Walk::new(Arc::clone(&collection), access);
             let (mut most, mut all) = (0, 0);
             loop {
@@ -147,7 +148,10 @@ fn a_slow_filter_is_tested_when_the_lock_is_free() {
                 }
             }
             assert_eq!(all, 100, "{name}: {asked}");
-            assert!(!is_slow || most <= FEW as u64, "{name}: {most} at a time");
+            assert!(
+                !is_slow || most <= MAX_COPIES as u64,
+                "{name}: {most} at a time"
+            );
         }
     }
 }
@@ -155,7 +159,7 @@ fn a_slow_filter_is_tested_when_the_lock_is_free() {
 /// A write brings an array into the index between the plan and the first step of the walk. The keys of the array are not at
 /// the position that the sort requires. So the walk reports that it cannot keep the order, and the caller sorts.
 #[test]
-fn an_order_that_an_array_has_broken_is_not_relied_on() {
+fn rows_are_sorted_if_an_array_has_broken_the_index_order() {
     let documents = (0..9).map(|n| doc! {"_id": n, "a": 5, "b": 8 - n});
     let asked = Arc::new(filter(&doc! {"a": 5}));
     let vars = Vars::at(Millis(0));

@@ -1,14 +1,14 @@
 //! Building indexes, in steps.
 //!
-//! From the first step on, every write keeps the new indexes up to date. The build fills them a hundred documents at a time,
-//! and queries use them when they are complete. If one index cannot be built, none is. Dropping an index that is being built
-//! aborts the whole build.
+//! From the first step on, every write keeps the new indexes up to date. The build fills them a hundred documents at a
+//! time, and queries use them when they are complete. If one index cannot be built, none is. Dropping an index that is
+//! being built aborts the whole build.
 
 use std::sync::Arc;
 
 use super::default_ttl;
 use super::drain::prepare;
-use super::missing::Missing;
+use super::missing::MissingIndexes;
 use super::{Advance, Begun, Done, Steps, WantedIndex, check_written, hides_system_index};
 use crate::engine::TimeSlice;
 use crate::engine::describe::count_indexes;
@@ -46,7 +46,7 @@ pub struct BuiltIndexes {
 }
 
 /// A [`BuildIndexes`] that has begun.
-struct Creating {
+struct RunningBuild {
     catalog: Arc<Catalog>,
     change: BuildIndexes,
     created_collection: bool,
@@ -60,7 +60,7 @@ struct IndexBuild {
     /// The time of the last step.
     now: Millis,
     /// The indexes that are not complete yet, the current one last.
-    unfinished: Vec<Unfinished>,
+    unfinished: Vec<UnfinishedIndex>,
     /// The filled indexes. They are dropped again if a later one fails.
     finished: Vec<IndexNumber>,
     default: Option<(DefaultTtl, TsIndex)>,
@@ -71,7 +71,7 @@ struct IndexBuild {
     over: bool,
 }
 
-struct Unfinished {
+struct UnfinishedIndex {
     number: IndexNumber,
     from: RecordId,
 }
@@ -87,7 +87,7 @@ impl BuildIndexes {
         if name.starts_with("system.") && self.indexes.iter().any(hides) {
             return Err(hides_system_index());
         }
-        Ok(Begun::Steps(Box::new(Creating {
+        Ok(Begun::Steps(Box::new(RunningBuild {
             catalog: Arc::clone(catalog),
             change: self,
             created_collection: false,
@@ -96,11 +96,11 @@ impl BuildIndexes {
     }
 }
 
-// === impl Creating ===
+// === impl RunningBuild ===
 
-impl Creating {
-    /// Begins to build, unless the collection was dropped after it was found. Returns a wait if another client builds one of
-    /// the indexes.
+impl RunningBuild {
+    /// Begins to build, unless the collection was dropped after it was found. Returns a wait if another client builds one
+    /// of the indexes.
     fn begin(&mut self, now: Millis) -> Result<Option<Wait>> {
         let name = &self.change.namespace;
         let (collection, created) =
@@ -108,7 +108,7 @@ impl Creating {
         self.created_collection |= created;
         let begun = collection.write(now, |writer| -> Result<_> {
             let before = count_indexes(&writer.view());
-            let Some(missing) = Missing::find(&writer.view(), &self.change.indexes)? else {
+            let Some(missing) = MissingIndexes::find(&writer.view(), &self.change.indexes)? else {
                 return Ok(Err(writer.settled()));
             };
             let begun = missing.indexes.into_iter();
@@ -128,7 +128,7 @@ impl Creating {
     }
 }
 
-impl Steps for Creating {
+impl Steps for RunningBuild {
     fn step(&mut self, now: Millis) -> Result<Advance> {
         if self.build.is_none()
             && let Some(wait) = self.begin(now)?
@@ -154,7 +154,7 @@ impl IndexBuild {
         before: i32,
     ) -> Self {
         let dates = DateRuleChange::Finish(numbers.clone());
-        let unfinished = |number| Unfinished {
+        let unfinished = |number| UnfinishedIndex {
             number,
             from: RecordId::FIRST,
         };
@@ -203,7 +203,7 @@ impl IndexBuild {
     }
 
     /// Indexes the next hundred documents. Returns `true` when the index is complete.
-    fn fill(&self, current: &mut Unfinished) -> Result<bool> {
+    fn fill(&self, current: &mut UnfinishedIndex) -> Result<bool> {
         let filled = self
             .collection
             .write(self.now, |writer| {
@@ -234,7 +234,7 @@ impl IndexBuild {
                     Ok(count_indexes(&writer.view()))
                 })
                 .map(Ok),
-            Some((default, shown)) => {
+            Some((default, ts_index)) => {
                 let until = TimeSlice::begin().until();
                 self.collection
                     .drain_then(self.now, until, |rules: &mut Rules<'_>| {
@@ -242,7 +242,7 @@ impl IndexBuild {
                         let mode = rules.view().options().indexing_mode;
                         check_mode(mode, *default, Code::CannotCreateIndex)?;
                         self.complete(rules)?;
-                        default_ttl::set(rules, *default, Some(shown.clone()));
+                        default_ttl::set(rules, *default, Some(ts_index.clone()));
                         Ok(count_indexes(&rules.view()))
                     })
             }

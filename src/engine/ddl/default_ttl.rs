@@ -13,11 +13,11 @@ pub(super) fn is_plain(spec: &IndexSpec) -> bool {
 
 /// Sets the default. The index that shows it keeps its name unless the caller wants a new one.
 pub(super) fn set(rules: &mut Rules<'_>, default: DefaultTtl, wanted: Option<TsIndex>) {
-    let shown = match default {
+    let ts_index = match default {
         DefaultTtl::Off => None,
         _ => Some(shown_as(&rules.view(), wanted)),
     };
-    rules.set_default_ttl(default, shown);
+    rules.set_default_ttl(default, ts_index);
 }
 
 /// Returns the index that shows the default. If there are plain indexes on `_ts`, it is one of them: the one with the wanted

@@ -23,7 +23,7 @@ pub(super) enum RuleChange {
     DropIndexes(IndexSelection),
 }
 
-pub(super) struct Draining {
+pub(super) struct DrainThenChange {
     collection: Arc<Collection>,
     change: RuleChange,
     /// Dropped after the change is made, so that other changes wait until then.
@@ -50,9 +50,9 @@ impl RuleChange {
     }
 }
 
-// === impl Draining ===
+// === impl DrainThenChange ===
 
-impl Draining {
+impl DrainThenChange {
     pub fn new(
         collection: Arc<Collection>,
         dates: Option<DateRuleChange>,
@@ -66,7 +66,7 @@ impl Draining {
     }
 }
 
-impl Steps for Draining {
+impl Steps for DrainThenChange {
     fn step(&mut self, now: Millis) -> Result<Advance> {
         let slice = TimeSlice::begin();
         if let Some(migration) = &mut self.dates

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::drain::{Draining, RuleChange};
+use super::drain::{DrainThenChange, RuleChange};
 use super::find_index::{has_index, names_by_key};
 use super::{Begun, IndexName, default_ttl};
 use crate::engine::describe::count_indexes;
@@ -42,7 +42,8 @@ impl DropIndexes {
         let which = collection.read_present(now, |view| self.find(view))?;
         // Documents may expire by one of these indexes. Those that have expired must not come back when it is dropped.
         let dates = DateRuleChange::Drop(which.clone());
-        let draining = Draining::new(collection, Some(dates), RuleChange::DropIndexes(which));
+        let draining =
+            DrainThenChange::new(collection, Some(dates), RuleChange::DropIndexes(which));
         Ok(Begun::Steps(Box::new(draining)))
     }
 
@@ -105,11 +106,11 @@ fn is_id() -> Error {
 /// that the caller frees them outside the lock.
 pub(super) fn make(rules: &mut Rules<'_>, which: &IndexSelection) -> (DroppedIndexes, Vec<Index>) {
     let before = count_indexes(&rules.view());
-    let gone = rules.drop_indexes(which);
+    let dropped_indexes = rules.drop_indexes(which);
     let shown = rules.view().ts_index();
     if shown.is_some_and(|ts| which.names(&ts.name)) {
         default_ttl::set(rules, DefaultTtl::Off, None);
     }
     let all = *which == IndexSelection::All;
-    (DroppedIndexes { before, all }, gone)
+    (DroppedIndexes { before, all }, dropped_indexes)
 }

@@ -15,13 +15,13 @@ pub enum WantedIndex {
     /// `DefaultTTL`, set in the form of an index on `_ts`.
     Default {
         default: DefaultTtl,
-        shown: TsIndex,
+        ts_index: TsIndex,
     },
     Index(Box<IndexSpec>),
 }
 
 /// The indexes that must be built.
-pub(super) struct Missing {
+pub(super) struct MissingIndexes {
     pub indexes: Vec<IndexSpec>,
     pub default: Option<(DefaultTtl, TsIndex)>,
 }
@@ -29,25 +29,25 @@ pub(super) struct Missing {
 /// The largest number of indexes in a collection.
 const MAX_INDEXES: usize = 64;
 
-// === impl Missing ===
+// === impl MissingIndexes ===
 
-impl Missing {
+impl MissingIndexes {
     /// Finds the missing indexes. Returns `None` if another client is building a wanted index: the build may still fail, so
     /// the caller waits for it.
     pub fn find(view: &View<'_>, wanted: &[WantedIndex]) -> Result<Option<Self>> {
         let mut indexes: Vec<IndexSpec> = Vec::new();
         let mut default = None;
-        let mut begun = false;
+        let mut is_being_built = false;
         let mode = view.options().indexing_mode;
         for wanted in wanted {
             match wanted {
                 WantedIndex::Id => {}
                 WantedIndex::Default {
                     default: value,
-                    shown,
+                    ts_index,
                 } => {
                     check_mode(mode, *value, Code::CannotCreateIndex)?;
-                    default = Some((*value, shown.clone()));
+                    default = Some((*value, ts_index.clone()));
                 }
                 WantedIndex::Index(_) if mode == Some(IndexingMode::None) => {
                     return Err(Error::new(
@@ -61,7 +61,7 @@ impl Missing {
                     if !exists(existing.chain(&indexes), spec)? {
                         indexes.push(IndexSpec::clone(spec));
                     }
-                    begun |= view.index(&spec.name).is_some_and(|there| !there.ready);
+                    is_being_built |= view.index(&spec.name).is_some_and(|there| !there.ready);
                     // Checked here and not at the end: each index is compared with all before it, and the collection is
                     // locked.
                     if view.indexes().count() + indexes.len() + 1 > MAX_INDEXES {
@@ -73,15 +73,15 @@ impl Missing {
                 }
             }
         }
-        if let Some((_, shown)) = &default {
+        if let Some((_, ts_index)) = &default {
             let mut specs = view.indexes().map(|index| &*index.spec).chain(&indexes);
             // A plain index on `_ts` becomes the one that shows the default. Any other index of that name would be mistaken
             // for it.
-            if specs.any(|spec| spec.name == shown.name && !is_plain(spec)) {
-                return Err(has_name(&shown.name));
+            if specs.any(|spec| spec.name == ts_index.name && !is_plain(spec)) {
+                return Err(has_name(&ts_index.name));
             }
         }
-        Ok((!begun).then_some(Self { indexes, default }))
+        Ok((!is_being_built).then_some(Self { indexes, default }))
     }
 }
 

@@ -33,9 +33,9 @@ pub use create::CreateCollection;
 pub use drop_indexes::{DropIndexes, DroppedIndexes};
 pub use find_index::IndexName;
 pub use missing::WantedIndex;
-pub use modify::{Modified, ModifyCollection, ModifyIndex};
+pub use modify::{ModifiedIndex, ModifyCollection, ModifyIndex};
 pub use names::{check_collection, check_created, check_database, check_read, check_written};
-pub use replace::{ReplaceCollection, Setup};
+pub use replace::{CollectionSetup, ReplaceCollection};
 pub(super) use replace::{default_of, dropped};
 
 // Types of storage that describe a change.
@@ -61,7 +61,7 @@ pub enum Done {
     Created,
     /// The collection already exists, which is no error.
     NothingToCreate,
-    Modified(Modified),
+    Modified(ModifiedIndex),
     BuiltIndexes(BuiltIndexes),
     DroppedIndexes(DroppedIndexes),
     /// The dropped collection, and the number of indexes that it had.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::default_ttl;
-use super::drain::{Draining, RuleChange};
+use super::drain::{DrainThenChange, RuleChange};
 use super::find_index::{has_index, names_by_key};
 use super::unique::ConvertToUnique;
 use super::{Begun, Done, IndexName, no_collection};
@@ -43,7 +43,7 @@ pub struct ModifyIndex {
 
 /// The changed settings of an index, with their old and new values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Modified {
+pub struct ModifiedIndex {
     pub expire_after: Option<(Option<i32>, i32)>,
     pub hidden: Option<(bool, bool)>,
     pub unique: bool,
@@ -61,7 +61,7 @@ pub(super) struct Resolved {
     index: String,
     expire: Option<i32>,
     change: IndexChange,
-    modified: Modified,
+    modified: ModifiedIndex,
 }
 
 // === impl ModifyCollection ===
@@ -96,11 +96,11 @@ impl ModifyCollection {
             return Ok(Begun::Steps(Box::new(converting)));
         }
         if self.dry_run {
-            return Ok(Begun::Done(Done::Modified(Modified::default())));
+            return Ok(Begun::Done(Done::Modified(ModifiedIndex::default())));
         }
         if resolved.is_rule() {
             let draining =
-                Draining::new(collection, resolved.date_rules(), RuleChange::Modify(self));
+                DrainThenChange::new(collection, resolved.date_rules(), RuleChange::Modify(self));
             return Ok(Begun::Steps(Box::new(draining)));
         }
         // Resolved again in the lock hold that makes the change, because another client may have changed the collection
@@ -304,7 +304,7 @@ impl Resolved {
     }
 
     /// Changes the expiry rules and all other settings.
-    pub(super) fn make(self, rules: &mut Rules<'_>) -> Modified {
+    pub(super) fn make(self, rules: &mut Rules<'_>) -> ModifiedIndex {
         if let Some(default) = self.default {
             default_ttl::set(rules, default, self.show_as.clone());
         }
@@ -315,7 +315,7 @@ impl Resolved {
     }
 
     /// Changes all settings except the expiry rules.
-    pub(super) fn make_rest(self, writer: &mut Writer<'_>) -> Modified {
+    pub(super) fn make_rest(self, writer: &mut Writer<'_>) -> ModifiedIndex {
         if let Some(mode) = self.mode {
             writer.set_indexing_mode(mode);
         }

@@ -21,12 +21,12 @@ pub struct ReplaceCollection {
     pub uuid: Option<Uuid>,
     pub to: Namespace,
     /// The setup that the replaced collection must have.
-    pub expected: Setup,
+    pub expected: CollectionSetup,
 }
 
 /// The setup of a collection, without its DefaultTTL.
 #[derive(Debug, Clone, Default)]
-pub struct Setup {
+pub struct CollectionSetup {
     pub options: Options,
     /// The indexes that are ready, sorted. `None` means that the collection does not exist: an existing one has at least the
     /// index on `_id`.
@@ -34,7 +34,7 @@ pub struct Setup {
 }
 
 /// The reason why the collection cannot be replaced now.
-enum Unfit {
+enum CannotReplace {
     /// The DefaultTTL of the replaced collection has changed. The new collection must take it over first.
     OtherDefault,
     Refused(Error),
@@ -63,8 +63,8 @@ impl ReplaceCollection {
         loop {
             match self.take_place(catalog, &moved, now) {
                 Ok(()) => return Ok(Done::Renamed),
-                Err(Unfit::OtherDefault) => {}
-                Err(Unfit::Refused(error)) => return Err(error),
+                Err(CannotReplace::OtherDefault) => {}
+                Err(CannotReplace::Refused(error)) => return Err(error),
             }
         }
     }
@@ -74,14 +74,14 @@ impl ReplaceCollection {
         catalog: &Catalog,
         moved: &Arc<Collection>,
         now: Millis,
-    ) -> Result<(), Unfit> {
+    ) -> Result<(), CannotReplace> {
         let default = self.take_default(catalog, moved, now);
         catalog.replace(moved, &self.to, |target| {
             self.expected
-                .check_same(&Setup::of(target), &self.to)
-                .map_err(Unfit::Refused)?;
+                .check_same(&CollectionSetup::of(target), &self.to)
+                .map_err(CannotReplace::Refused)?;
             match target {
-                Some(view) if default_of(view) != default => Err(Unfit::OtherDefault),
+                Some(view) if default_of(view) != default => Err(CannotReplace::OtherDefault),
                 _ => Ok(()),
             }
         })
@@ -98,12 +98,12 @@ impl ReplaceCollection {
         let target = catalog
             .get(self.to.database(), self.to.collection())
             .unwrap_or_default();
-        let own = moved.read_present(now, default_of);
+        let current = moved.read_present(now, default_of);
         let wanted = target.map_or_else(
-            || own.clone(),
+            || current.clone(),
             |target| target.read_present(now, default_of),
         );
-        if own != wanted {
+        if current != wanted {
             let mut change = |rules: &mut Rules<'_>| {
                 rules.set_default_ttl(wanted.0, wanted.1.clone());
             };
@@ -115,9 +115,9 @@ impl ReplaceCollection {
     }
 }
 
-// === impl Setup ===
+// === impl CollectionSetup ===
 
-impl Setup {
+impl CollectionSetup {
     pub(in crate::engine) fn of(view: Option<&View<'_>>) -> Self {
         let Some(view) = view else {
             return Self::default();
@@ -138,14 +138,14 @@ impl Setup {
     fn check_same(&self, now: &Self, target: &Namespace) -> Result<()> {
         let changed = |message| Err(Error::new(Code::CommandFailed, message));
         if self.options != now.options {
-            let shown = |setup: &Self| {
+            let describe = |setup: &Self| {
                 DocBuf::build(|out| put_options(&setup.options, DefaultTtl::Off, out)).to_string()
             };
             return changed(format!(
                 "collection options of target collection {target} changed during processing. Original options: {}, new \
                  options: {}",
-                shown(self),
-                shown(now)
+                describe(self),
+                describe(now)
             ));
         }
         if self.indexes != now.indexes {
@@ -157,9 +157,9 @@ impl Setup {
     }
 }
 
-// === impl Unfit ===
+// === impl CannotReplace ===
 
-impl From<RenameError> for Unfit {
+impl From<RenameError> for CannotReplace {
     fn from(error: RenameError) -> Self {
         Self::Refused(match error {
             RenameError::Damaged(damaged) => damaged.into(),

@@ -84,8 +84,12 @@ fn schema(catalog: &Catalog) -> Vec<String> {
     let mut seen = Vec::new();
     for collection in catalog.collections() {
         let at = ReadPoint::at(NOW);
-        let shown = describe_collection(&collection, at);
-        let options = shown.as_doc().get("options").as_doc().unwrap_or(Doc::EMPTY);
+        let described = describe_collection(&collection, at);
+        let options = described
+            .as_doc()
+            .get("options")
+            .as_doc()
+            .unwrap_or(Doc::EMPTY);
         seen.push(format!("{} {options}", collection.namespace()));
         let indexes = collection.read(at, describe_indexes);
         seen.extend(indexes.iter().map(ToString::to_string));
@@ -94,8 +98,8 @@ fn schema(catalog: &Catalog) -> Vec<String> {
 }
 
 #[test]
-fn changes_made_again_elsewhere_lead_to_the_same_schema() {
-    let shown = TsIndex::new(Some("ends"), None);
+fn replaying_the_changes_gives_the_same_schema() {
+    let ts_index = TsIndex::new(Some("ends"), None);
     let changes = [
         create("a", DefaultTtl::Seconds(60)),
         create("b", DefaultTtl::Off),
@@ -111,7 +115,7 @@ fn changes_made_again_elsewhere_lead_to_the_same_schema() {
                 index("p", |spec| spec.partial = Some(partial(&doc! {"on": true}))),
                 WantedIndex::Default {
                     default: DefaultTtl::Never,
-                    shown,
+                    ts_index,
                 },
             ],
         ),
@@ -180,7 +184,7 @@ fn changes_made_again_elsewhere_lead_to_the_same_schema() {
 /// The end of an `$out`: it identifies the filled collection by name, or by UUID if another collection may have taken the
 /// name.
 #[test]
-fn a_replacement_is_a_change_like_any_other() {
+fn replacing_a_collection_is_a_schema_change() {
     let changes = [
         create("a", DefaultTtl::Seconds(60)),
         build("a", vec![index("x", |_| {})]),
@@ -195,8 +199,8 @@ fn a_replacement_is_a_change_like_any_other() {
     }
     let there = |name| first.get("db", name).unwrap().unwrap();
     let (target, filled) = (there("a"), there("filled"));
-    let expected = target.read(ReadPoint::at(NOW), |view| Setup::of(Some(view)));
-    let replace = |uuid, expected: &Setup| {
+    let expected = target.read(ReadPoint::at(NOW), |view| CollectionSetup::of(Some(view)));
+    let replace = |uuid, expected: &CollectionSetup| {
         SchemaChange::ReplaceCollection(ReplaceCollection {
             from: name("filled"),
             uuid,
@@ -209,10 +213,13 @@ fn a_replacement_is_a_change_like_any_other() {
             replace(Some(target.uuid()), &expected),
             Code::NamespaceNotFound,
         ),
-        (replace(None, &Setup::default()), Code::CommandFailed),
+        (
+            replace(None, &CollectionSetup::default()),
+            Code::CommandFailed,
+        ),
     ] {
-        let said = make(&first, change.clone()).map_err(|error| error.code());
-        assert_eq!(said, Err(code), "{change:?}");
+        let refusal = make(&first, change.clone()).map_err(|error| error.code());
+        assert_eq!(refusal, Err(code), "{change:?}");
     }
     make(&first, replace(Some(filled.uuid()), &expected)).unwrap();
     assert!(Arc::ptr_eq(&there("a"), &filled));
@@ -228,7 +235,7 @@ fn a_replacement_is_a_change_like_any_other() {
 }
 
 #[test]
-fn only_the_collection_that_is_meant_is_dropped() {
+fn a_drop_with_a_uuid_drops_only_that_collection() {
     let catalog = Arc::new(Catalog::new());
     for collection in ["a", "b"] {
         make(&catalog, create(collection, DefaultTtl::Off)).unwrap();
@@ -247,7 +254,7 @@ fn only_the_collection_that_is_meant_is_dropped() {
 }
 
 #[test]
-fn a_change_that_is_refused_changes_nothing() {
+fn a_refused_change_changes_nothing() {
     let catalog = Arc::new(Catalog::new());
     for change in [
         create("a", DefaultTtl::Seconds(60)),
@@ -288,8 +295,8 @@ fn a_change_that_is_refused_changes_nothing() {
         (drop_names(&["x", "_id_"]), Code::InvalidOptions),
     ];
     for (change, code) in refused {
-        let said = make(&catalog, change.clone()).map_err(|error| error.code());
-        assert_eq!(said, Err(code), "{change:?}");
+        let refusal = make(&catalog, change.clone()).map_err(|error| error.code());
+        assert_eq!(refusal, Err(code), "{change:?}");
         assert_eq!(schema(&catalog), before, "{change:?}");
     }
 }

@@ -6,7 +6,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::{Advance, Done, Modified, ModifyCollection, Steps, no_collection};
+use super::{Advance, Done, ModifiedIndex, ModifyCollection, Steps, no_collection};
 use crate::engine::TimeSlice;
 use crate::error::{Code, Error, Result};
 use crate::query::stage::StepBudget as _;
@@ -18,12 +18,12 @@ pub(super) struct ConvertToUnique {
     collection: Arc<Collection>,
     change: ModifyCollection,
     index: String,
-    look: Look,
+    look: DuplicateSearch,
 }
 
 /// The progress of reading the index.
 #[derive(Default)]
-struct Look {
+struct DuplicateSearch {
     /// The index, and the version of its state.
     of: Option<(IndexNumber, u64)>,
     /// The last entry read.
@@ -34,14 +34,14 @@ struct Look {
     sharing: Vec<Value>,
     /// The `_id`s of documents that share one of the earlier keys, one list per key.
     shared: Vec<Vec<Value>>,
-    told: usize,
+    reported: usize,
     bytes: usize,
     /// No more `_id`s can be reported.
     full: bool,
 }
 
 /// The most bytes of `_id`s that an error reports. Beyond this MongoDB says that there are too many.
-const MAX_TOLD: usize = 8 << 20;
+const MAX_REPORTED_BYTES: usize = 8 << 20;
 
 /// The most documents that an error reports. MongoDB then stops reading, and does not mention it.
 const MAX_DOCUMENTS: usize = 1 << 19;
@@ -60,7 +60,7 @@ impl ConvertToUnique {
             collection,
             change,
             index,
-            look: Look::default(),
+            look: DuplicateSearch::default(),
         }
     }
 }
@@ -80,7 +80,7 @@ impl Steps for ConvertToUnique {
             return Err(self.look.refusal());
         }
         if self.change.dry_run {
-            return Ok(Advance::Done(Done::Modified(Modified::default())));
+            return Ok(Advance::Done(Done::Modified(ModifiedIndex::default())));
         }
         let made = self.collection.write(now, |writer| {
             let view = writer.view();
@@ -104,9 +104,9 @@ fn state(index: &Index) -> (IndexNumber, u64) {
     (index.number, index.altered)
 }
 
-// === impl Look ===
+// === impl DuplicateSearch ===
 
-impl Look {
+impl DuplicateSearch {
     /// Reads some more entries. Returns `true` when all were read.
     fn some(&mut self, view: &View<'_>, name: &str) -> Result<bool> {
         let Some(index) = view.index(name) else {
@@ -137,7 +137,7 @@ impl Look {
                 self.end_key();
             }
             if let Some(stored) = view.get(id) {
-                self.meet(view, id, Doc::new(stored.bytes).get("_id"));
+                self.add_document(view, id, Doc::new(stored.bytes).get("_id"));
             }
             self.at.clear();
             self.at.extend_from_slice(entry);
@@ -154,23 +154,23 @@ impl Look {
 
     /// Adds a document under the current key. The one before it may have expired since it was read: then the two have never
     /// shared the key.
-    fn meet(&mut self, view: &View<'_>, record: RecordId, id: ValueRef<'_>) {
+    fn add_document(&mut self, view: &View<'_>, record: RecordId, id: ValueRef<'_>) {
         if self.sharing.is_empty() {
             let before = self.single.replace(record).and_then(|id| view.get(id));
             let Some(before) = before else { return };
-            self.tell(Doc::new(before.bytes).get("_id"));
+            self.report(Doc::new(before.bytes).get("_id"));
         }
-        self.tell(id);
+        self.report(id);
     }
 
-    fn tell(&mut self, id: ValueRef<'_>) {
+    fn report(&mut self, id: ValueRef<'_>) {
         self.bytes += id.data().len() + ID_OVERHEAD;
         // At least one `_id` is reported, however large.
-        if self.bytes <= MAX_TOLD || self.told == 0 {
+        if self.bytes <= MAX_REPORTED_BYTES || self.reported == 0 {
             self.sharing.push(id.to_value());
-            self.told += 1;
+            self.reported += 1;
         }
-        self.full = self.bytes > MAX_TOLD || self.told >= MAX_DOCUMENTS;
+        self.full = self.bytes > MAX_REPORTED_BYTES || self.reported >= MAX_DOCUMENTS;
     }
 
     /// Finishes a key, after all of its documents were read.
@@ -195,7 +195,7 @@ impl Look {
             }
             all.end();
         });
-        let message = if self.bytes > MAX_TOLD {
+        let message = if self.bytes > MAX_REPORTED_BYTES {
             "Cannot convert the index to unique. Too many conflicting documents were detected. Please resolve them and rerun \
              collMod."
         } else {
@@ -207,7 +207,7 @@ impl Look {
 
 #[cfg(test)]
 mod tests {
-    use super::{Look, MAX_DOCUMENTS, SOME};
+    use super::{DuplicateSearch, MAX_DOCUMENTS, SOME};
     use crate::clock::monotonic;
     use crate::storage::index::IndexSpec;
     use crate::storage::{Collection, Namespace, Options, ReadPoint};
@@ -225,7 +225,7 @@ mod tests {
 
     /// Two documents share a key. The first step reads only one of them, which then expires before the second step.
     #[test]
-    fn what_ends_meanwhile_shares_nothing() {
+    fn expired_documents_are_not_reported_as_duplicates() {
         let c = Collection::new(Namespace::new("db", "c"), Options::default());
         let last = SOME as i32 - 1;
         set_up(&c, DefaultTtl::Never);
@@ -238,7 +238,7 @@ mod tests {
         })
         .unwrap();
         for (later, shared) in [(9_999, 1), (10_000, 0)] {
-            let mut look = Look::default();
+            let mut look = DuplicateSearch::default();
             let mut some = |now| {
                 c.read(ReadPoint::at(Millis(now)), |view| look.some(view, "a_1"))
                     .unwrap()
@@ -251,16 +251,16 @@ mod tests {
 
     /// The error reports the documents of one key only up to the limit, however large their `_id`s are.
     #[test]
-    fn what_is_told_of_those_who_share_a_key_has_an_end() {
-        let mut look = Look::default();
-        for told in 1..=MAX_DOCUMENTS {
-            look.tell(Value::int32(1).as_ref());
-            assert_eq!(look.full, told == MAX_DOCUMENTS, "{told}");
+    fn reported_duplicates_are_limited() {
+        let mut look = DuplicateSearch::default();
+        for reported in 1..=MAX_DOCUMENTS {
+            look.report(Value::int32(1).as_ref());
+            assert_eq!(look.full, reported == MAX_DOCUMENTS, "{reported}");
         }
         let few = "Please resolve conflicting documents before";
         let many = "Too many conflicting documents were detected";
         assert!(look.refusal().message().contains(few));
-        for (size, there, told, words) in [
+        for (size, there, reported, words) in [
             (1 << 20, 9, 7, many),
             (1 << 20, 7, 7, few),
             (9 << 20, 2, 1, many),
@@ -274,13 +274,13 @@ mod tests {
                 }
             })
             .unwrap();
-            let mut look = Look::default();
+            let mut look = DuplicateSearch::default();
             while !c
                 .read(ReadPoint::at(Millis(0)), |view| look.some(view, "a_1"))
                 .unwrap()
             {}
             let lengths: Vec<_> = look.shared.iter().map(Vec::len).collect();
-            assert_eq!(lengths, [told], "{size} {there}");
+            assert_eq!(lengths, [reported], "{size} {there}");
             let refusal = look.refusal();
             assert!(
                 refusal.message().contains(words),

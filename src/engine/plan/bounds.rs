@@ -7,7 +7,7 @@
 //! A list of values may be long. A function that goes through one counts its work, and fails when the command must end.
 
 use super::id_point::has_one_key;
-use super::interval::{self, End, Interval};
+use super::interval::{self, Interval, IntervalEnd};
 use crate::{
     error::Result,
     interrupt,
@@ -29,7 +29,7 @@ pub enum BoundKind {
 }
 
 #[derive(Debug, Clone)]
-pub struct Bounds {
+pub struct PathBounds {
     pub intervals: Vec<Interval>,
     pub kind: BoundKind,
 }
@@ -43,9 +43,9 @@ pub struct PathFacts {
     pub multikey: bool,
 }
 
-// === impl Bounds ===
+// === impl PathBounds ===
 
-impl Bounds {
+impl PathBounds {
     /// Returns the values that all of these bounds allow, or `None` if the list is empty.
     pub fn all_of(all: Vec<Self>) -> Result<Option<Self>> {
         interrupt::tick_each(&all)?;
@@ -82,13 +82,13 @@ pub fn is_exact_value(value: ValueRef<'_>) -> bool {
     has_one_key(value) && value.ty() != Type::Null
 }
 
-pub fn of_test(test: &Test, place: PathFacts) -> Result<Option<Bounds>> {
+pub fn of_test(test: &Test, path_facts: PathFacts) -> Result<Option<PathBounds>> {
     match test {
-        Test::Compare(comparison) => of_comparison(comparison, place),
-        Test::In(members) => of_members(members, place),
+        Test::Compare(comparison) => of_comparison(comparison, path_facts),
+        Test::In(members) => of_members(members, path_facts),
         // All members must be present, so looking for one is enough.
         Test::All(members) => match members.values().first() {
-            Some(first) => Ok(value_points(first.as_ref(), place)?.map(points)),
+            Some(first) => Ok(value_points(first.as_ref(), path_facts)?.map(points)),
             None => Ok(None),
         },
         Test::Regex(pattern) => of_pattern(pattern).map(Some),
@@ -100,16 +100,16 @@ pub fn of_test(test: &Test, place: PathFacts) -> Result<Option<Bounds>> {
 }
 
 /// Returns the bounds of a negated test.
-pub fn of_negation(test: &Test, place: PathFacts) -> Result<Option<Bounds>> {
+pub fn of_negation(test: &Test, path_facts: PathFacts) -> Result<Option<PathBounds>> {
     let points = match test {
         Test::Exists => {
-            return Ok((!place.digits).then(|| point(ValueRef::NULL)));
+            return Ok((!path_facts.digits).then(|| point(ValueRef::NULL)));
         }
         Test::Compare(comparison) if comparison.op == CompareOp::Eq => {
-            value_points(comparison.value.as_ref(), place)?
+            value_points(comparison.value.as_ref(), path_facts)?
         }
         Test::In(members) if members.patterns().is_empty() => {
-            match member_points(members, place)? {
+            match member_points(members, path_facts)? {
                 Some(points) => Some(interval::union(points)?),
                 None => None,
             }
@@ -123,7 +123,7 @@ pub fn of_negation(test: &Test, place: PathFacts) -> Result<Option<Bounds>> {
     // could be. And "not null" is true of `{a: [1]}` at `a.b`, whose key is null.
     let unsafe_value = |value: &Value| match value.ty() {
         Type::Array => true,
-        Type::Null => place.multikey,
+        Type::Null => path_facts.multikey,
         _ => false,
     };
     let refused = match test {
@@ -134,38 +134,38 @@ pub fn of_negation(test: &Test, place: PathFacts) -> Result<Option<Bounds>> {
     if refused {
         return Ok(None);
     }
-    Ok(Some(Bounds {
+    Ok(Some(PathBounds {
         intervals: interval::complement(&points, lowest(), highest())?,
         kind: BoundKind::Wide,
     }))
 }
 
-pub fn lowest() -> End {
-    End::new(ValueRef::new(Type::MinKey, &[]), true)
+pub fn lowest() -> IntervalEnd {
+    IntervalEnd::new(ValueRef::new(Type::MinKey, &[]), true)
 }
 
-pub fn highest() -> End {
-    End::new(ValueRef::new(Type::MaxKey, &[]), true)
+pub fn highest() -> IntervalEnd {
+    IntervalEnd::new(ValueRef::new(Type::MaxKey, &[]), true)
 }
 
-fn point(value: ValueRef<'_>) -> Bounds {
-    Bounds {
+fn point(value: ValueRef<'_>) -> PathBounds {
+    PathBounds {
         intervals: vec![Interval::point(value)],
         kind: BoundKind::Point,
     }
 }
 
-fn range(intervals: Vec<Interval>) -> Result<Bounds> {
-    Ok(Bounds {
+fn range(intervals: Vec<Interval>) -> Result<PathBounds> {
+    Ok(PathBounds {
         intervals: interval::union(intervals)?,
         kind: BoundKind::Range,
     })
 }
 
 /// Returns the keys of documents with this value.
-fn value_points(value: ValueRef<'_>, place: PathFacts) -> Result<Option<Vec<Interval>>> {
+fn value_points(value: ValueRef<'_>, path_facts: PathFacts) -> Result<Option<Vec<Interval>>> {
     Ok(match value.ty() {
-        Type::Null if place.digits => None,
+        Type::Null if path_facts.digits => None,
         // An array is found by its first element, or by itself if it is an element of another array.
         Type::Array => {
             let first = value
@@ -181,21 +181,21 @@ fn value_points(value: ValueRef<'_>, place: PathFacts) -> Result<Option<Vec<Inte
     })
 }
 
-fn points(intervals: Vec<Interval>) -> Bounds {
+fn points(intervals: Vec<Interval>) -> PathBounds {
     let kind = if intervals.len() == 1 {
         BoundKind::Point
     } else {
         BoundKind::Points
     };
-    Bounds { intervals, kind }
+    PathBounds { intervals, kind }
 }
 
 /// Returns the keys of documents with one of these values.
-fn member_points(members: &Members, place: PathFacts) -> Result<Option<Vec<Interval>>> {
+fn member_points(members: &Members, path_facts: PathFacts) -> Result<Option<Vec<Interval>>> {
     let mut all = Vec::with_capacity(members.values().len());
     for value in members.values() {
         interrupt::tick(1)?;
-        let Some(points) = value_points(value.as_ref(), place)? else {
+        let Some(points) = value_points(value.as_ref(), path_facts)? else {
             return Ok(None);
         };
         all.extend(points);
@@ -203,8 +203,8 @@ fn member_points(members: &Members, place: PathFacts) -> Result<Option<Vec<Inter
     Ok(Some(all))
 }
 
-fn of_members(members: &Members, place: PathFacts) -> Result<Option<Bounds>> {
-    let Some(mut all) = member_points(members, place)? else {
+fn of_members(members: &Members, path_facts: PathFacts) -> Result<Option<PathBounds>> {
+    let Some(mut all) = member_points(members, path_facts)? else {
         return Ok(None);
     };
     if members.patterns().is_empty() {
@@ -217,24 +217,24 @@ fn of_members(members: &Members, place: PathFacts) -> Result<Option<Bounds>> {
     range(all).map(Some)
 }
 
-fn of_comparison(comparison: &Comparison, place: PathFacts) -> Result<Option<Bounds>> {
+fn of_comparison(comparison: &Comparison, path_facts: PathFacts) -> Result<Option<PathBounds>> {
     let value = comparison.value.as_ref();
     let op = comparison.op;
     if op == CompareOp::Eq {
-        return Ok(value_points(value, place)?.map(points));
+        return Ok(value_points(value, path_facts)?.map(points));
     }
     let strict = matches!(op, CompareOp::Lt | CompareOp::Gt);
     let nan = value.as_num().is_some_and(|num| num.is_nan());
     if nan || value.ty() == Type::Null {
         return match strict {
             true => range(Vec::new()).map(Some),
-            false => Ok(value_points(value, place)?.map(points)),
+            false => Ok(value_points(value, path_facts)?.map(points)),
         };
     }
     let Some((lowest, highest)) = bracket(value.ty()) else {
         return Ok(None);
     };
-    let end = End::new(value, !strict);
+    let end = IntervalEnd::new(value, !strict);
     let interval = match op {
         CompareOp::Lt | CompareOp::Lte => Interval::new(lowest, end),
         _ => Interval::new(end, highest),
@@ -243,7 +243,7 @@ fn of_comparison(comparison: &Comparison, place: PathFacts) -> Result<Option<Bou
 }
 
 /// Returns the lowest and the highest end of a type's values, for the types whose ranges an index can serve.
-fn bracket(ty: Type) -> Option<(End, End)> {
+fn bracket(ty: Type) -> Option<(IntervalEnd, IntervalEnd)> {
     let oid = |byte| Value::oid([byte; 12]);
     let document = || Value::document(crate::value::Doc::EMPTY.bytes().to_vec());
     let array = || Value::array(crate::value::Doc::EMPTY.bytes().to_vec());
@@ -268,12 +268,12 @@ fn bracket(ty: Type) -> Option<(End, End)> {
         _ => return None,
     };
     Some((
-        End::new(low.as_ref(), true),
-        End::new(high.as_ref(), included),
+        IntervalEnd::new(low.as_ref(), true),
+        IntervalEnd::new(high.as_ref(), included),
     ))
 }
 
-fn of_types(types: TypeSet) -> Result<Option<Bounds>> {
+fn of_types(types: TypeSet) -> Result<Option<PathBounds>> {
     const SIMPLE: &[Type] = &[
         Type::Double,
         Type::Int32,
@@ -296,7 +296,7 @@ fn of_types(types: TypeSet) -> Result<Option<Bounds>> {
             return Ok(None);
         };
         if ty.is_number() {
-            low = End::new(Value::double(f64::NAN).as_ref(), true);
+            low = IntervalEnd::new(Value::double(f64::NAN).as_ref(), true);
         }
         all.push(Interval::new(low, high));
     }
@@ -304,7 +304,7 @@ fn of_types(types: TypeSet) -> Result<Option<Bounds>> {
 }
 
 /// Returns the bounds of a regular expression: strings with its prefix, and a stored regular expression equal to it.
-fn of_pattern(pattern: &Pattern) -> Result<Bounds> {
+fn of_pattern(pattern: &Pattern) -> Result<PathBounds> {
     let same = Value::regex(pattern.source(), pattern.flags());
     let (low, high) = match pattern.prefix() {
         None => (Value::string(""), None),
@@ -318,7 +318,10 @@ fn of_pattern(pattern: &Pattern) -> Result<Bounds> {
         |text| Value::string(&text),
     );
     range(vec![
-        Interval::new(End::new(low.as_ref(), true), End::new(high.as_ref(), false)),
+        Interval::new(
+            IntervalEnd::new(low.as_ref(), true),
+            IntervalEnd::new(high.as_ref(), false),
+        ),
         Interval::point(same.as_ref()),
     ])
 }

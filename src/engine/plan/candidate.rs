@@ -3,7 +3,8 @@
 use std::rc::Rc;
 
 use super::{
-    Access, Direction, Facts, Hint, IndexFacts, IndexScan, Plan, Shown, ShownIndex, SortKey,
+    AccessPath, ExplainedAccess, ExplainedIndex, Facts, Hint, IndexFacts, IndexScan, Plan,
+    ScanDirection, SortKey,
     bounds::BoundKind,
     hint::Hinted,
     id_point::{ID_FIELD, id_values},
@@ -17,7 +18,7 @@ use crate::{
     interrupt,
     query::{
         Filter,
-        filter::{Node, Test},
+        filter::{FilterNode, Test},
     },
     value::{Path, key},
 };
@@ -33,19 +34,19 @@ pub fn plan<'f>(
     let root = filter.root();
     // This comes first: a hint that names no index is refused whatever the filter says, as in mongod.
     let hinted = hint.map(|hint| hint.find(facts)).transpose()?;
-    if matches!(root, Node::False) {
+    if matches!(root, FilterNode::False) {
         return Ok(Plan {
-            access: Access::Nothing,
+            access: AccessPath::Nothing,
             sort_covered: true,
             exact: true,
-            shown: Vec::new(),
+            explained: Vec::new(),
         });
     }
     if let Some(Hinted::Natural(direction)) = hinted {
         return Ok(collection(direction, sort));
     }
-    if matches!(root, Node::True) && sort.is_empty() && hinted.is_none() {
-        return Ok(collection(Direction::Forward, sort));
+    if matches!(root, FilterNode::True) && sort.is_empty() && hinted.is_none() {
+        return Ok(collection(ScanDirection::Forward, sort));
     }
     let predicates = Predicates::of(root)?;
     if hinted.is_none()
@@ -72,21 +73,21 @@ pub fn plan<'f>(
     {
         return Ok(plan);
     }
-    Ok(collection(Direction::Forward, sort))
+    Ok(collection(ScanDirection::Forward, sort))
 }
 
-fn collection<'f>(direction: Direction, sort: &[SortKey<'_>]) -> Plan<'f> {
+fn collection<'f>(direction: ScanDirection, sort: &[SortKey<'_>]) -> Plan<'f> {
     Plan {
-        access: Access::CollScan(direction),
+        access: AccessPath::CollScan(direction),
         sort_covered: sort.is_empty(),
         exact: false,
-        shown: Vec::new(),
+        explained: Vec::new(),
     }
 }
 
 /// Returns the plan for `_id` equal to one value or to one of several. No other access is quicker.
 fn by_id<'f>(
-    root: &'f Node,
+    root: &'f FilterNode,
     predicates: &Predicates<'f>,
     sort: &[SortKey<'_>],
 ) -> Result<Option<Plan<'f>>> {
@@ -107,40 +108,40 @@ fn by_id<'f>(
         keys.push(key::with(value.as_ref(), <[u8]>::to_vec));
     }
     let only = match root {
-        Node::Field(field) => Some(&field.test),
+        FilterNode::Field(field) => Some(&field.test),
         _ => None,
     };
-    let shown = Shown {
-        by: ShownIndex::Ids(values),
+    let explained = ExplainedAccess {
+        by: ExplainedIndex::Ids(values),
         used: vec![part],
     };
     Ok(Some(Plan {
         // A single document is in any order.
         sort_covered: values.len() <= 1 || sort.is_empty(),
-        access: Access::Ids(keys),
+        access: AccessPath::Ids(keys),
         exact: only.is_some(),
-        shown: match only {
+        explained: match only {
             Some(Test::Compare(_)) => Vec::new(),
-            _ => vec![shown],
+            _ => vec![explained],
         },
     }))
 }
 
 /// Returns the best index for a query. With a hint, only the hinted index is considered.
 fn best<'i>(
-    root: &Node,
+    root: &FilterNode,
     predicates: &Predicates<'_>,
     sort: &[SortKey<'_>],
     hinted: Option<Hinted>,
     facts: &'i Facts,
-) -> Result<Option<Candidate<'i>>> {
-    let mut best: Option<Candidate<'_>> = None;
+) -> Result<Option<IndexCandidate<'i>>> {
+    let mut best: Option<IndexCandidate<'_>> = None;
     for (at, index) in facts.indexes.iter().enumerate() {
-        let asked = match hinted {
+        let is_allowed = match hinted {
             Some(hinted) => hinted == Hinted::Index(at),
             None => !index.spec.hidden,
         };
-        if !asked {
+        if !is_allowed {
             continue;
         }
         let Some(next) = candidate(index, root, predicates, sort, hinted.is_some())? else {
@@ -157,14 +158,14 @@ fn best<'i>(
 /// Plans an `$or` that all documents must satisfy, with the best index for each alternative. Gives up if an alternative has
 /// no index: it would need a scan of the collection, and then one scan serves them all.
 fn by_alternatives<'f>(
-    root: &'f Node,
+    root: &'f FilterNode,
     sort: &[SortKey<'_>],
     facts: &Facts,
 ) -> Result<Option<Plan<'f>>> {
     let branches = match root {
-        Node::Or(branches) => Some(branches),
-        Node::And(parts) => parts.iter().find_map(|part| match part {
-            Node::Or(branches) => Some(branches),
+        FilterNode::Or(branches) => Some(branches),
+        FilterNode::And(parts) => parts.iter().find_map(|part| match part {
+            FilterNode::Or(branches) => Some(branches),
             _ => None,
         }),
         _ => None,
@@ -172,11 +173,11 @@ fn by_alternatives<'f>(
     let Some(branches) = branches else {
         return Ok(None);
     };
-    let mut ways = Vec::new();
-    let mut shown = Vec::new();
+    let mut accesses = Vec::new();
+    let mut explained = Vec::new();
     for branch in branches
         .iter()
-        .filter(|branch| !matches!(branch, Node::False))
+        .filter(|branch| !matches!(branch, FilterNode::False))
     {
         interrupt::tick(1)?;
         let predicates = Predicates::of(branch)?;
@@ -187,26 +188,26 @@ fn by_alternatives<'f>(
                 _ => return Ok(None),
             },
         };
-        ways.push(plan.access);
-        shown.extend(plan.shown);
+        accesses.push(plan.access);
+        explained.extend(plan.explained);
     }
     Ok(Some(Plan {
-        access: Access::Union(ways),
+        access: AccessPath::Union(accesses),
         sort_covered: sort.is_empty(),
         exact: false,
-        shown,
+        explained,
     }))
 }
 
 /// What an index can do for a query.
-struct Candidate<'i> {
+struct IndexCandidate<'i> {
     score: Score,
     index: &'i IndexFacts,
     /// One entry per field of the index.
     bounds: Vec<Option<Rc<FieldBounds>>>,
     /// How many of the fields narrow the scan.
     used: usize,
-    order: Option<Direction>,
+    order: Option<ScanDirection>,
 }
 
 /// The rating of an index, the most important criterion first.
@@ -226,11 +227,11 @@ struct Score {
 
 fn candidate<'i>(
     index: &'i IndexFacts,
-    root: &Node,
+    root: &FilterNode,
     predicates: &Predicates<'_>,
     sort: &[SortKey<'_>],
     hinted: bool,
-) -> Result<Option<Candidate<'i>>> {
+) -> Result<Option<IndexCandidate<'i>>> {
     // A partial index lacks documents that do not pass its filter. A sparse index lacks documents that have none of its
     // fields. A client that hints at such an index gets only what it holds, as in MongoDB.
     if let Some(partial) = &index.partial
@@ -271,7 +272,7 @@ fn candidate<'i>(
         short: std::cmp::Reverse(index.spec.paths.len()),
     };
     let useful = hinted || used > 0 || score.sorted || selective;
-    Ok(useful.then_some(Candidate {
+    Ok(useful.then_some(IndexCandidate {
         score,
         index,
         bounds,
@@ -296,26 +297,26 @@ fn field_bounds(
     index: &IndexFacts,
     predicates: &Predicates<'_>,
 ) -> Result<Vec<Option<Rc<FieldBounds>>>> {
-    let mut taken: Vec<&str> = Vec::new();
+    let mut bounded_arrays: Vec<&str> = Vec::new();
     let mut all = Vec::with_capacity(index.spec.paths.len());
     for (at, path) in index.spec.paths.iter().enumerate() {
         let multikey = index.is_multikey(at);
-        if multikey && taken.contains(&path.first()) {
+        if multikey && bounded_arrays.contains(&path.first()) {
             all.push(None);
             continue;
         }
         let bounds = predicates.bounds(path.as_str(), multikey)?;
         if multikey && bounds.is_some() {
-            taken.push(path.first());
+            bounded_arrays.push(path.first());
         }
         all.push(bounds);
     }
     Ok(all)
 }
 
-// === impl Candidate ===
+// === impl IndexCandidate ===
 
-impl Candidate<'_> {
+impl IndexCandidate<'_> {
     fn plan<'f>(self, predicates: &Predicates<'f>, sort: &[SortKey<'_>]) -> Result<Plan<'f>> {
         let given = self.bounds.get(..self.used).unwrap_or_default();
         let ranges = ranges::ranges(&self.index.spec.descending, given)?;
@@ -326,20 +327,20 @@ impl Candidate<'_> {
         }
         used.sort_unstable();
         used.dedup();
-        let direction = self.order.unwrap_or(Direction::Forward);
+        let direction = self.order.unwrap_or(ScanDirection::Forward);
         Ok(Plan {
             sort_covered: self.score.sorted || sort.is_empty(),
             // The bounds express every part of the filter, and each document has one key.
             exact: self.index.multikey == 0 && used.len() == predicates.parts,
-            access: Access::IndexScan(IndexScan {
+            access: AccessPath::IndexScan(IndexScan {
                 number: self.index.number,
                 spec: self.index.spec.clone(),
                 ranges,
                 direction,
                 multikey: self.index.multikey,
             }),
-            shown: vec![Shown {
-                by: ShownIndex::Scan {
+            explained: vec![ExplainedAccess {
+                by: ExplainedIndex::Scan {
                     index: self.index.clone(),
                     direction,
                     bounds: Some(self.bounds),
@@ -357,7 +358,7 @@ fn sort_order(
     index: &IndexFacts,
     bounds: &[Option<Rc<FieldBounds>>],
     sort: &[SortKey<'_>],
-) -> Option<Direction> {
+) -> Option<ScanDirection> {
     let fixed = |at: usize| {
         bounds
             .get(at)
@@ -380,9 +381,9 @@ fn sort_order(
             return None;
         }
         let this = if next.descending == index.is_descending(at) {
-            Direction::Forward
+            ScanDirection::Forward
         } else {
-            Direction::Backward
+            ScanDirection::Backward
         };
         if !fixed(at) && *direction.get_or_insert(this) != this {
             return None;
@@ -396,5 +397,5 @@ fn sort_order(
             return None;
         }
     }
-    Some(direction.unwrap_or(Direction::Forward))
+    Some(direction.unwrap_or(ScanDirection::Forward))
 }

@@ -1,6 +1,8 @@
 //! A plan as `explain` shows it.
 
-use super::{Access, Direction, FieldBounds, IndexFacts, Plan, Shown, ShownIndex};
+use super::{
+    AccessPath, ExplainedAccess, ExplainedIndex, FieldBounds, IndexFacts, Plan, ScanDirection,
+};
 use crate::{
     error::Result,
     interrupt,
@@ -35,15 +37,15 @@ pub fn winning_plan(plan: &Plan<'_>, filter: &Filter, sort: Option<Doc<'_>>) -> 
 
 fn access(plan: &Plan<'_>, filter: &Filter, out: &mut DocBuilder<'_>) -> Result<()> {
     let mut left = MOST_BYTES;
-    match (&plan.access, plan.shown.as_slice()) {
-        (Access::CollScan(direction), _) => {
+    match (&plan.access, plan.explained.as_slice()) {
+        (AccessPath::CollScan(direction), _) => {
             out.put_str("stage", "COLLSCAN");
             if !filter.is_all() {
                 out.put_doc("filter", filter.describe()?.as_doc());
             }
             out.put_str("direction", direction.name());
         }
-        (Access::Union(_), all) => {
+        (AccessPath::Union(_), all) => {
             out.put_str("stage", "SUBPLAN");
             let mut fetch = out.doc("inputStage");
             fetch
@@ -52,17 +54,17 @@ fn access(plan: &Plan<'_>, filter: &Filter, out: &mut DocBuilder<'_>) -> Result<
             let mut or = fetch.doc("inputStage");
             or.put_str("stage", "OR");
             let mut inputs = or.array("inputStages");
-            for shown in all {
-                index_scan(&shown.by, &mut left, &mut inputs.doc())?;
+            for explained in all {
+                index_scan(&explained.by, &mut left, &mut inputs.doc())?;
             }
         }
-        (Access::Ids(_), []) => {
+        (AccessPath::Ids(_), []) => {
             out.put_str("stage", "IDHACK");
         }
-        (_, [shown]) => {
+        (_, [explained]) => {
             out.put_str("stage", "FETCH");
-            put_rest(filter, shown, out)?;
-            index_scan(&shown.by, &mut left, &mut out.doc("inputStage"))?;
+            put_rest(filter, explained, out)?;
+            index_scan(&explained.by, &mut left, &mut out.doc("inputStage"))?;
         }
         _ => {
             out.put_str("stage", "EOF");
@@ -72,8 +74,12 @@ fn access(plan: &Plan<'_>, filter: &Filter, out: &mut DocBuilder<'_>) -> Result<
 }
 
 /// Writes the part of the filter that the bounds do not express.
-fn put_rest(filter: &Filter, shown: &Shown<'_>, out: &mut DocBuilder<'_>) -> Result<()> {
-    let rest = filter.describe_without(&shown.used)?;
+fn put_rest(
+    filter: &Filter,
+    explained: &ExplainedAccess<'_>,
+    out: &mut DocBuilder<'_>,
+) -> Result<()> {
+    let rest = filter.describe_without(&explained.used)?;
     if !rest.as_doc().is_empty() {
         out.put_doc("filter", rest.as_doc());
     }
@@ -81,10 +87,10 @@ fn put_rest(filter: &Filter, shown: &Shown<'_>, out: &mut DocBuilder<'_>) -> Res
 }
 
 /// Writes the index scan. `left` is the number of bytes that the bounds may still take.
-fn index_scan(by: &ShownIndex<'_>, left: &mut usize, out: &mut DocBuilder<'_>) -> Result<()> {
+fn index_scan(by: &ExplainedIndex<'_>, left: &mut usize, out: &mut DocBuilder<'_>) -> Result<()> {
     out.put_str("stage", "IXSCAN");
     let bounds = match by {
-        ShownIndex::Ids(values) => {
+        ExplainedIndex::Ids(values) => {
             out.doc("keyPattern").put_i32("_id", 1);
             out.put_str("indexName", ID_INDEX)
                 .put_bool("isMultiKey", false)
@@ -92,10 +98,10 @@ fn index_scan(by: &ShownIndex<'_>, left: &mut usize, out: &mut DocBuilder<'_>) -
                 .put_bool("isSparse", false)
                 .put_bool("isPartial", false)
                 .put_i32("indexVersion", 2)
-                .put_str("direction", Direction::Forward.name());
+                .put_str("direction", ScanDirection::Forward.name());
             id_bounds(values, *left)?
         }
-        ShownIndex::Scan {
+        ExplainedIndex::Scan {
             index,
             direction,
             bounds,
@@ -122,7 +128,7 @@ fn index_scan(by: &ShownIndex<'_>, left: &mut usize, out: &mut DocBuilder<'_>) -
     Ok(())
 }
 
-fn put_index(index: &IndexFacts, direction: Direction, out: &mut DocBuilder<'_>) {
+fn put_index(index: &IndexFacts, direction: ScanDirection, out: &mut DocBuilder<'_>) {
     out.put_doc("keyPattern", index.spec.key.as_doc())
         .put_str("indexName", &index.spec.name)
         .put_bool("isMultiKey", index.multikey != 0);
@@ -150,12 +156,12 @@ fn id_bounds(values: &[Value], most: usize) -> Result<Option<DocBuf>> {
 
 fn scan_bounds(
     index: &IndexFacts,
-    direction: Direction,
+    direction: ScanDirection,
     bounds: &[Option<std::rc::Rc<FieldBounds>>],
     most: usize,
 ) -> Result<Option<DocBuf>> {
     let fields = index.spec.paths.iter().enumerate().map(|(at, path)| {
-        let reversed = index.is_descending(at) != (direction == Direction::Backward);
+        let reversed = index.is_descending(at) != (direction == ScanDirection::Backward);
         let texts: Texts<'_> = match (bounds.get(at).and_then(Option::as_deref), reversed) {
             (None, false) => Box::new(std::iter::once("[MinKey, MaxKey]".to_owned())),
             (None, true) => Box::new(std::iter::once("[MaxKey, MinKey]".to_owned())),
@@ -178,14 +184,14 @@ fn bounds_of<'t>(
 ) -> Result<Option<DocBuf>> {
     let mut bytes = Vec::new();
     let mut out = DocBuilder::begin(&mut bytes);
-    let mut taken = 0;
+    let mut size = 0;
     for (name, texts) in fields {
         let mut list = out.array(name);
         for text in texts {
             interrupt::tick(1)?;
             // Each text also takes a type, its number as a name, and a length.
-            taken += text.len() + 12;
-            if taken > most {
+            size += text.len() + 12;
+            if size > most {
                 return Ok(None);
             }
             list.push_str(&text);

@@ -1,6 +1,6 @@
 //! The client's own choice of an index.
 
-use super::{Direction, Facts};
+use super::{Facts, ScanDirection};
 use crate::{
     error::{Error, Result},
     ttl::TsIndex,
@@ -14,7 +14,7 @@ pub enum Hint {
     /// An index by its key.
     Key(DocBuf),
     /// All documents, in natural order or its reverse.
-    Natural(Direction),
+    Natural(ScanDirection),
 }
 
 /// The access that a hint stands for.
@@ -24,7 +24,7 @@ pub enum Hinted {
     Index(usize),
     /// The index on `_id`, while its ordered form has not been built.
     Ids,
-    Natural(Direction),
+    Natural(ScanDirection),
 }
 
 // === impl Hint ===
@@ -33,8 +33,8 @@ impl Hint {
     /// Parses a hint that is a document: the key of an index, or `{$natural: 1}`.
     pub fn of_document(key: DocBuf) -> Self {
         match key.as_doc().get("$natural").as_num() {
-            Some(way) if way.is_negative() => Self::Natural(Direction::Backward),
-            Some(_) => Self::Natural(Direction::Forward),
+            Some(way) if way.is_negative() => Self::Natural(ScanDirection::Backward),
+            Some(_) => Self::Natural(ScanDirection::Forward),
             None => Self::Key(key),
         }
     }
@@ -50,7 +50,7 @@ impl Hint {
             .is_some_and(|index| self.names_ts_index(index))
         {
             // This index has no entries, so it stands for all documents.
-            return Ok(Hinted::Natural(Direction::Forward));
+            return Ok(Hinted::Natural(ScanDirection::Forward));
         }
         let found = facts
             .indexes

@@ -3,11 +3,11 @@
 //! There are three forms of the question: for the bytes of a filter ([`plain_id`], before anything is parsed), for its tree
 //! ([`id_equality`]), and for one of its predicates ([`id_values`], in the planner). All of them use [`has_one_key`].
 
-use super::predicates::{Ask, Predicate};
+use super::predicates::{Predicate, PredicateTest};
 use crate::{
     error::Result,
     interrupt,
-    query::filter::{CompareOp, Filter, Node, Test},
+    query::filter::{CompareOp, Filter, FilterNode, Test},
     value::{Doc, Type, Value, ValueRef},
 };
 
@@ -20,7 +20,7 @@ pub fn has_one_key(value: ValueRef<'_>) -> bool {
 
 /// Returns the `_id` that the filter asks for, if it asks for nothing else.
 pub fn id_equality(filter: &Filter) -> Option<ValueRef<'_>> {
-    let Node::Field(field) = filter.root() else {
+    let FilterNode::Field(field) = filter.root() else {
         return None;
     };
     let Test::Compare(comparison) = &field.test else {
@@ -49,10 +49,10 @@ pub fn plain_id(filter: Doc<'_>) -> Option<ValueRef<'_>> {
 /// Returns the `_id`s that a predicate on `_id` allows, in order and each once, if it lists them.
 pub(super) fn id_values<'f>(predicate: &Predicate<'f>) -> Result<Option<&'f [Value]>> {
     let values = match predicate.test {
-        Ask::Is(Test::Compare(comparison)) if comparison.op == CompareOp::Eq => {
+        PredicateTest::Is(Test::Compare(comparison)) if comparison.op == CompareOp::Eq => {
             std::slice::from_ref(&comparison.value)
         }
-        Ask::Is(Test::In(members)) if members.patterns().is_empty() => members.values(),
+        PredicateTest::Is(Test::In(members)) if members.patterns().is_empty() => members.values(),
         _ => return Ok(None),
     };
     interrupt::tick_each(values)?;
@@ -64,7 +64,7 @@ pub(super) fn id_values<'f>(predicate: &Predicate<'f>) -> Result<Option<&'f [Val
 mod tests {
     use bson::{Bson, doc};
 
-    use super::super::{Access, Facts, plan};
+    use super::super::{AccessPath, Facts, plan};
     use super::*;
     use crate::query::Scope;
     use crate::value::DocBuf;
@@ -72,11 +72,11 @@ mod tests {
     /// Returns whether the planner looks up one `_id` for the filter.
     fn planned(filter: &Filter) -> bool {
         let plan = plan(filter, &[], None, &Facts::default()).unwrap();
-        matches!(plan.access, Access::Ids(keys) if keys.len() == 1) && plan.exact
+        matches!(plan.access, AccessPath::Ids(keys) if keys.len() == 1) && plan.exact
     }
 
     #[test]
-    fn bytes_tree_and_planner_see_the_same_id() {
+    fn bytes_tree_and_planner_find_the_same_id() {
         let values: Vec<(Bson, bool)> = vec![
             (Bson::Int32(5), true),
             (Bson::Double(f64::NAN), true),

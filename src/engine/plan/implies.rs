@@ -6,27 +6,27 @@ use super::predicates::needs_field;
 use crate::{
     error::Result,
     interrupt,
-    query::filter::{CompareOp, Comparison, Node, Test},
+    query::filter::{CompareOp, Comparison, FilterNode, Test},
     value::{self, Type, ValueRef},
 };
 
 /// Returns whether every document that passes `filter` also passes `partial`. It may return `false` although this is so.
 /// Fails if the command must end.
-pub fn implies(filter: &Node, partial: &Node) -> Result<bool> {
+pub fn implies(filter: &FilterNode, partial: &FilterNode) -> Result<bool> {
     interrupt::tick(1)?;
     match partial {
-        Node::True => return Ok(true),
-        Node::And(parts) => return all(parts, |part| implies(filter, part)),
+        FilterNode::True => return Ok(true),
+        FilterNode::And(parts) => return all(parts, |part| implies(filter, part)),
         _ => {}
     }
     match filter {
-        Node::False => Ok(true),
-        Node::And(parts) => {
+        FilterNode::False => Ok(true),
+        FilterNode::And(parts) => {
             Ok(any(parts, |part| implies(part, partial))? || alternative(filter, partial)?)
         }
-        Node::Or(parts) => all(parts, |part| implies(part, partial)),
-        Node::Field(field) => match partial {
-            Node::Field(wanted) => {
+        FilterNode::Or(parts) => all(parts, |part| implies(part, partial)),
+        FilterNode::Field(field) => match partial {
+            FilterNode::Field(wanted) => {
                 Ok(field.path == wanted.path && test_implies(&field.test, &wanted.test)?)
             }
             _ => alternative(filter, partial),
@@ -35,14 +35,14 @@ pub fn implies(filter: &Node, partial: &Node) -> Result<bool> {
     }
 }
 
-fn alternative(filter: &Node, partial: &Node) -> Result<bool> {
+fn alternative(filter: &FilterNode, partial: &FilterNode) -> Result<bool> {
     match partial {
-        Node::Or(parts) => any(parts, |part| implies(filter, part)),
+        FilterNode::Or(parts) => any(parts, |part| implies(filter, part)),
         _ => Ok(false),
     }
 }
 
-fn any(nodes: &[Node], mut holds: impl FnMut(&Node) -> Result<bool>) -> Result<bool> {
+fn any(nodes: &[FilterNode], mut holds: impl FnMut(&FilterNode) -> Result<bool>) -> Result<bool> {
     for node in nodes {
         if holds(node)? {
             return Ok(true);
@@ -51,7 +51,7 @@ fn any(nodes: &[Node], mut holds: impl FnMut(&Node) -> Result<bool>) -> Result<b
     Ok(false)
 }
 
-fn all(nodes: &[Node], mut holds: impl FnMut(&Node) -> Result<bool>) -> Result<bool> {
+fn all(nodes: &[FilterNode], mut holds: impl FnMut(&FilterNode) -> Result<bool>) -> Result<bool> {
     Ok(!any(nodes, |node| holds(node).map(|holds| !holds))?)
 }
 

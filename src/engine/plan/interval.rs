@@ -13,34 +13,34 @@ use crate::{
 /// All values between two ends.
 #[derive(Debug, Clone)]
 pub struct Interval {
-    pub low: End,
-    pub high: End,
+    pub low: IntervalEnd,
+    pub high: IntervalEnd,
 }
 
 /// One end of an interval. Ends are shared: both ends of a point have the same value, and sets of intervals reuse the ends
 /// of other sets.
 #[derive(Debug, Clone)]
-pub struct End {
-    at: Rc<Mark>,
+pub struct IntervalEnd {
+    at: Rc<KeyedValue>,
     pub included: bool,
 }
 
 /// A value with its key bytes. All comparisons use the key bytes.
 #[derive(Debug)]
-struct Mark {
+struct KeyedValue {
     value: Value,
     key: Vec<u8>,
 }
 
-// === impl End ===
+// === impl IntervalEnd ===
 
-impl End {
+impl IntervalEnd {
     pub fn new(value: ValueRef<'_>, included: bool) -> Self {
         let mut bytes = Vec::new();
         key::encode(value, false, &mut bytes);
         let value = value.to_value();
         Self {
-            at: Rc::new(Mark { value, key: bytes }),
+            at: Rc::new(KeyedValue { value, key: bytes }),
             included,
         }
     }
@@ -50,7 +50,7 @@ impl End {
     }
 
     /// Returns the same position as an end of the neighboring interval.
-    fn turned(&self) -> Self {
+    fn other_side(&self) -> Self {
         Self {
             at: Rc::clone(&self.at),
             included: !self.included,
@@ -62,14 +62,14 @@ impl End {
 
 impl Interval {
     pub fn point(value: ValueRef<'_>) -> Self {
-        let end = End::new(value, true);
+        let end = IntervalEnd::new(value, true);
         Self {
             low: end.clone(),
             high: end,
         }
     }
 
-    pub fn new(low: End, high: End) -> Self {
+    pub fn new(low: IntervalEnd, high: IntervalEnd) -> Self {
         Self { low, high }
     }
 
@@ -115,29 +115,29 @@ pub fn intersection(mut sets: Vec<Vec<Interval>>) -> Result<Vec<Interval>> {
     }
 }
 
-/// Returns the values that lie in at least `depth` of these intervals. It takes one sort and one pass, however many sets the
-/// intervals come from: the pass meets the edges in ascending order and counts the open intervals.
+/// Returns the values that lie in at least `depth` of these intervals. It takes one sort and one pass, however many sets
+/// the intervals come from: the pass meets the edges in ascending order and counts the open intervals.
 fn covered(mut all: Vec<Interval>, depth: usize) -> Result<Vec<Interval>> {
     interrupt::tick_each(&all)?;
     all.retain(|interval| !interval.is_empty());
     if all.len() < 2 {
         return Ok(if depth <= 1 { all } else { Vec::new() });
     }
-    let mut edges: Vec<Edge> = Vec::with_capacity(2 * all.len());
+    let mut edges: Vec<IntervalEdge> = Vec::with_capacity(2 * all.len());
     for Interval { low, high } in all {
-        edges.push(Edge {
+        edges.push(IntervalEdge {
             end: low,
             opens: true,
         });
-        edges.push(Edge {
+        edges.push(IntervalEdge {
             end: high,
             opens: false,
         });
     }
-    edges.sort_by(|a, b| a.place().cmp(&b.place()).then(b.opens.cmp(&a.opens)));
+    edges.sort_by(|a, b| a.position().cmp(&b.position()).then(b.opens.cmp(&a.opens)));
     let mut found = Vec::new();
     let mut open = 0;
-    let mut since: Option<Edge> = None;
+    let mut since: Option<IntervalEdge> = None;
     for edge in edges {
         interrupt::tick(1)?;
         if edge.opens {
@@ -148,7 +148,7 @@ fn covered(mut all: Vec<Interval>, depth: usize) -> Result<Vec<Interval>> {
         } else {
             if open == depth
                 && let Some(low) = since.take()
-                && low.place() < edge.place()
+                && low.position() < edge.position()
             {
                 found.push(Interval::new(low.end, edge.end));
             }
@@ -159,27 +159,31 @@ fn covered(mut all: Vec<Interval>, depth: usize) -> Result<Vec<Interval>> {
 }
 
 /// One end of an interval while [`covered`] processes it.
-struct Edge {
-    end: End,
+struct IntervalEdge {
+    end: IntervalEnd,
     opens: bool,
 }
 
-impl Edge {
+impl IntervalEdge {
     /// Returns the position of the edge, before or behind the values with its key. At these positions intervals are half
     /// open, and two that touch share a position.
-    fn place(&self) -> (&[u8], bool) {
+    fn position(&self) -> (&[u8], bool) {
         (self.end.key(), self.end.included != self.opens)
     }
 }
 
 /// Returns all values except these (disjoint and ascending).
-pub fn complement(of: &[Interval], lowest: End, highest: End) -> Result<Vec<Interval>> {
+pub fn complement(
+    of: &[Interval],
+    lowest: IntervalEnd,
+    highest: IntervalEnd,
+) -> Result<Vec<Interval>> {
     interrupt::tick_each(of)?;
     let mut rest = Vec::with_capacity(of.len() + 1);
     let mut low = lowest;
     for interval in of {
-        rest.push(Interval::new(low, interval.low.turned()));
-        low = interval.high.turned();
+        rest.push(Interval::new(low, interval.low.other_side()));
+        low = interval.high.other_side();
     }
     rest.push(Interval::new(low, highest));
     rest.retain(|interval| !interval.is_empty());
@@ -203,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_hold_what_their_parts_say() {
+    fn interval_sets_contain_what_their_parts_contain() {
         let mut state = 7_u64;
         let mut roll = |sides: u64| {
             state = state
@@ -215,8 +219,9 @@ mod tests {
             let sets: Vec<Vec<Interval>> = (0..=roll(4))
                 .map(|_| {
                     let parts = (0..roll(4)).map(|_| {
-                        let mut end =
-                            || End::new(Value::int32(roll(10) as i32).as_ref(), roll(2) == 0);
+                        let mut end = || {
+                            IntervalEnd::new(Value::int32(roll(10) as i32).as_ref(), roll(2) == 0)
+                        };
                         Interval::new(end(), end())
                     });
                     union(parts.collect()).unwrap()
@@ -224,7 +229,7 @@ mod tests {
                 .collect();
             let all = union(sets.iter().flatten().cloned().collect()).unwrap();
             let both = intersection(sets.clone()).unwrap();
-            let end = |n: i32| End::new(Value::int32(n).as_ref(), true);
+            let end = |n: i32| IntervalEnd::new(Value::int32(n).as_ref(), true);
             let rest = complement(&all, end(-1), end(11)).unwrap();
             for at in -1..21 {
                 let of_each: Vec<bool> = sets.iter().map(|set| holds(set, at)).collect();

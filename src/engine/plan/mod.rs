@@ -1,15 +1,16 @@
 //! The planner: decides whether a query finds its documents by `_id`, through an index, or by a scan of the collection.
 //!
 //! [`plan`] is pure. It reads the tree of the filter, the sort, the hint and the [`Facts`] copied from the collection, and
-//! picks an [`Access`]. It holds no lock, writes nothing and starts nothing. Its time is nearly linear in the size of the
-//! filter. It counts its work, so that a long planning run stops when its command ends.
+//! picks an [`AccessPath`]. It holds no lock, writes nothing and starts nothing. Its time is nearly linear in the size of
+//! the filter. It counts its work, so that a long planning run stops when its command ends.
 //!
-//! Two laws hold (`tests/law.rs`). First, an access leaves out no document that passes the filter: a predicate that cannot
-//! guarantee this (arrays, null, numbers in paths) gives no bounds. Second, the access of an `exact` plan yields only
-//! documents that pass, so the walk does not test them again. All other plans test every document against the whole filter.
+//! Two laws hold (`tests/plans.rs`). First, an access leaves out no document that passes the filter: a predicate that
+//! cannot guarantee this (arrays, null, numbers in paths) gives no bounds. Second, the access of an `exact` plan yields
+//! only documents that pass, so the walk does not test them again. All other plans test every document against the whole
+//! filter.
 //!
-//! Whether an index is multikey decides which bounds are safe. A plan is valid for the facts that it was made from. The walk
-//! notices if an index has become multikey since then.
+//! Whether an index is multikey decides which bounds are safe. A plan is valid for the facts that it was made from. The
+//! walk notices if an index has become multikey since then.
 
 mod bounds;
 mod candidate;
@@ -70,7 +71,7 @@ pub struct SortKey<'a> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
+pub enum ScanDirection {
     Forward,
     Backward,
 }
@@ -78,28 +79,28 @@ pub enum Direction {
 /// The result of planning.
 #[derive(Debug)]
 pub struct Plan<'f> {
-    pub access: Access,
+    pub access: AccessPath,
     /// The access yields the documents in the order of the sort.
     pub sort_covered: bool,
     /// The access yields only documents that pass the filter.
     pub exact: bool,
     /// For explain: one entry for each index that the access reads. It is empty for a scan of the collection, and for a
     /// filter that asks for one `_id` only.
-    shown: Vec<Shown<'f>>,
+    explained: Vec<ExplainedAccess<'f>>,
 }
 
 /// The documents that a query reads, and their order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Access {
+pub enum AccessPath {
     /// No document: nothing can match the filter.
     Nothing,
     /// All documents, in natural order or its reverse.
-    CollScan(Direction),
+    CollScan(ScanDirection),
     /// The documents with these `_id`s, as key bytes: ascending, each once.
     Ids(Vec<Vec<u8>>),
     IndexScan(IndexScan),
     /// Several accesses, one after the other. Each document comes once. Unions are not nested.
-    Union(Vec<Access>),
+    Union(Vec<AccessPath>),
 }
 
 /// A scan of the documents that an index holds within some ranges.
@@ -110,7 +111,7 @@ pub struct IndexScan {
     pub spec: Arc<IndexSpec>,
     /// Disjoint and ascending. A backward scan starts with the last one.
     pub ranges: Vec<KeyRange>,
-    pub direction: Direction,
+    pub direction: ScanDirection,
     /// The multikey bits of the index when the ranges were made.
     pub multikey: u64,
 }
@@ -124,20 +125,20 @@ pub struct KeyRange {
 
 /// The part of an explain output that describes one index.
 #[derive(Debug)]
-struct Shown<'f> {
-    by: ShownIndex<'f>,
+struct ExplainedAccess<'f> {
+    by: ExplainedIndex<'f>,
     /// The parts of the top conjunction (by position, ascending) that the bounds express. Explain shows the rest at the
     /// fetch.
     used: Vec<usize>,
 }
 
 #[derive(Debug)]
-enum ShownIndex<'f> {
+enum ExplainedIndex<'f> {
     /// A lookup of these values in the map of `_id`s.
     Ids(&'f [Value]),
     Scan {
         index: IndexFacts,
-        direction: Direction,
+        direction: ScanDirection,
         /// One entry per field of the index; an entry of `None` means all values. The whole is `None` if the client gives
         /// the bounds itself.
         bounds: Option<Vec<Option<Rc<FieldBounds>>>>,
@@ -162,35 +163,35 @@ impl<'f> Plan<'f> {
     /// Returns the plan of a filter that asks for one `_id` and nothing else. This most frequent query needs no facts.
     pub fn of_id(id: ValueRef<'_>) -> Self {
         Self {
-            access: Access::Ids(vec![key::with(id, <[u8]>::to_vec)]),
+            access: AccessPath::Ids(vec![key::with(id, <[u8]>::to_vec)]),
             sort_covered: true,
             exact: true,
-            shown: Vec::new(),
+            explained: Vec::new(),
         }
     }
 
     /// Returns a forward scan of one range of an index. It serves no sort: `sort_covered` is true if the query has none.
     pub fn of_range(index: IndexFacts, range: KeyRange, sort_covered: bool) -> Self {
-        let shown = Shown {
-            by: ShownIndex::Scan {
+        let explained = ExplainedAccess {
+            by: ExplainedIndex::Scan {
                 index: index.clone(),
-                direction: Direction::Forward,
+                direction: ScanDirection::Forward,
                 bounds: None,
             },
             used: Vec::new(),
         };
         Self {
-            access: Access::IndexScan(IndexScan::of_range(index, range)),
+            access: AccessPath::IndexScan(IndexScan::of_range(index, range)),
             sort_covered,
             exact: false,
-            shown: vec![shown],
+            explained: vec![explained],
         }
     }
 }
 
-// === impl Access ===
+// === impl AccessPath ===
 
-impl Access {
+impl AccessPath {
     /// Returns the number of bytes that this takes. A filter may name a million keys.
     pub fn size(&self) -> usize {
         let key = |key: &Vec<u8>| size_of::<Vec<u8>>() + key.capacity();
@@ -202,7 +203,7 @@ impl Access {
                 .iter()
                 .map(|range| key(&range.lower) + key(&range.upper))
                 .sum(),
-            Self::Union(ways) => ways.iter().map(Self::size).sum(),
+            Self::Union(accesses) => accesses.iter().map(Self::size).sum(),
         }
     }
 }
@@ -216,7 +217,7 @@ impl IndexScan {
             number: index.number,
             spec: index.spec,
             ranges: vec![range],
-            direction: Direction::Forward,
+            direction: ScanDirection::Forward,
             multikey: index.multikey,
         }
     }
@@ -244,9 +245,9 @@ impl KeyRange {
     }
 }
 
-// === impl Direction ===
+// === impl ScanDirection ===
 
-impl Direction {
+impl ScanDirection {
     pub fn name(self) -> &'static str {
         match self {
             Self::Forward => "forward",

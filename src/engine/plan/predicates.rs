@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use super::bounds::{self, Bounds, PathFacts};
+use super::bounds::{self, PathBounds, PathFacts};
 use crate::{
     error::Result,
     interrupt,
-    query::filter::{CompareOp, Comparison, Field, Node, Test},
+    query::filter::{CompareOp, Comparison, FieldTest, FilterNode, Test},
     value::{Path, Type},
 };
 
@@ -16,43 +16,43 @@ use crate::{
 #[derive(Debug)]
 pub struct Predicate<'f> {
     pub path: Cow<'f, Path>,
-    pub test: Ask<'f>,
+    pub test: PredicateTest<'f>,
     /// The part of the top conjunction that the predicate comes from.
     pub part: usize,
     /// The predicate is the whole part, and its bounds express it completely, at least if there are no arrays.
-    pub whole: bool,
+    pub is_complete: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub enum Ask<'f> {
+pub enum PredicateTest<'f> {
     Is(&'f Test),
     Not(&'f Test),
     /// Some element passes all of these.
-    Element(&'f [Node]),
+    Element(&'f [FilterNode]),
 }
 
 // === impl Predicate ===
 
 impl Predicate<'_> {
-    pub fn bounds(&self, multikey: bool) -> Result<Option<Bounds>> {
-        let place = PathFacts {
+    pub fn bounds(&self, multikey: bool) -> Result<Option<PathBounds>> {
+        let path_facts = PathFacts {
             digits: has_digits(&self.path),
             multikey,
         };
         match self.test {
-            Ask::Is(test) => bounds::of_test(test, place),
-            Ask::Not(test) => bounds::of_negation(test, place),
-            Ask::Element(_) if place.digits => Ok(None),
-            Ask::Element(nodes) => {
+            PredicateTest::Is(test) => bounds::of_test(test, path_facts),
+            PredicateTest::Not(test) => bounds::of_negation(test, path_facts),
+            PredicateTest::Element(_) if path_facts.digits => Ok(None),
+            PredicateTest::Element(nodes) => {
                 // One element has one key, so the bounds of several tests can be intersected.
                 let mut tests = Vec::new();
                 for node in nodes {
                     interrupt::tick(1)?;
-                    if let Node::Field(field) = node {
-                        tests.extend(bounds::of_test(&field.test, place)?);
+                    if let FilterNode::Field(field) = node {
+                        tests.extend(bounds::of_test(&field.test, path_facts)?);
                     }
                 }
-                Bounds::all_of(tests)
+                PathBounds::all_of(tests)
             }
         }
     }
@@ -60,9 +60,9 @@ impl Predicate<'_> {
     /// Returns whether only documents that have the field can pass.
     pub fn needs_field(&self) -> bool {
         match self.test {
-            Ask::Is(test) => needs_field(test),
-            Ask::Not(_) => false,
-            Ask::Element(_) => true,
+            PredicateTest::Is(test) => needs_field(test),
+            PredicateTest::Not(_) => false,
+            PredicateTest::Element(_) => true,
         }
     }
 }
@@ -96,11 +96,11 @@ pub struct Predicates<'f> {
     /// How many parts the top conjunction has.
     pub parts: usize,
     /// A cache of the bounds computed so far: several indexes may begin with the same field.
-    known: RefCell<Vec<Known>>,
+    known: RefCell<Vec<CachedBounds>>,
 }
 
 /// The bounds of a path, multikey or not, if it has any.
-struct Known {
+struct CachedBounds {
     path: String,
     multikey: bool,
     bounds: Option<Rc<FieldBounds>>,
@@ -109,7 +109,7 @@ struct Known {
 /// The bounds of a field of an index.
 #[derive(Debug)]
 pub struct FieldBounds {
-    pub bounds: Bounds,
+    pub bounds: PathBounds,
     /// The parts of the top conjunction that the bounds express.
     pub parts: Vec<usize>,
 }
@@ -117,14 +117,19 @@ pub struct FieldBounds {
 // === impl Predicates ===
 
 impl<'f> Predicates<'f> {
-    pub fn of(root: &'f Node) -> Result<Self> {
+    pub fn of(root: &'f FilterNode) -> Result<Self> {
         let parts = match root {
-            Node::And(nodes) => nodes.as_slice(),
+            FilterNode::And(nodes) => nodes.as_slice(),
             node => std::slice::from_ref(node),
         };
         let mut sorted = Vec::with_capacity(parts.len());
         for (part, node) in parts.iter().enumerate() {
-            add(node, part, matches!(node, Node::Field(_)), &mut sorted)?;
+            add(
+                node,
+                part,
+                matches!(node, FilterNode::Field(_)),
+                &mut sorted,
+            )?;
         }
         interrupt::tick_each(&sorted)?;
         // The sort is stable: predicates on one path keep the order in which they were written.
@@ -136,30 +141,34 @@ impl<'f> Predicates<'f> {
         })
     }
 
-    /// Returns whether `asked` is true of a predicate on a path, or of any predicate if there is no path.
-    pub fn any(&self, path: Option<&str>, asked: impl Fn(&Predicate<'f>) -> bool) -> Result<bool> {
-        let among = path.map_or(self.sorted.as_slice(), |path| self.on(path));
-        interrupt::tick_each(among)?;
-        Ok(among.iter().any(asked))
+    /// Returns whether `accepts` is true of a predicate on a path, or of any predicate if there is no path.
+    pub fn any(
+        &self,
+        path: Option<&str>,
+        accepts: impl Fn(&Predicate<'f>) -> bool,
+    ) -> Result<bool> {
+        let predicates = path.map_or(self.sorted.as_slice(), |path| self.on(path));
+        interrupt::tick_each(predicates)?;
+        Ok(predicates.iter().any(accepts))
     }
 
     /// Returns the predicates on a path.
     pub fn on(&self, path: &str) -> &[Predicate<'f>] {
         let from = self.sorted.partition_point(|p| p.path.as_str() < path);
-        let behind = self.sorted.get(from..).unwrap_or_default();
-        let count = behind.partition_point(|p| p.path.as_str() == path);
-        behind.get(..count).unwrap_or_default()
+        let following = self.sorted.get(from..).unwrap_or_default();
+        let count = following.partition_point(|p| p.path.as_str() == path);
+        following.get(..count).unwrap_or_default()
     }
 
     /// Returns the strongest bounds for a path. If an array can give one document many keys, different keys may satisfy
     /// different predicates, so the bounds come from one predicate alone.
     pub fn bounds(&self, path: &str, multikey: bool) -> Result<Option<Rc<FieldBounds>>> {
-        let same = |known: &&Known| known.path == path && known.multikey == multikey;
+        let same = |known: &&CachedBounds| known.path == path && known.multikey == multikey;
         if let Some(known) = self.known.borrow().iter().find(same) {
             return Ok(known.bounds.clone());
         }
         let bounds = self.best_bounds(path, multikey)?.map(Rc::new);
-        self.known.borrow_mut().push(Known {
+        self.known.borrow_mut().push(CachedBounds {
             path: path.to_owned(),
             multikey,
             bounds: bounds.clone(),
@@ -177,11 +186,11 @@ impl<'f> Predicates<'f> {
             };
             // Making an interval takes longer than reading a condition.
             interrupt::tick_each(&bounds.intervals)?;
-            let part = predicate.whole.then_some(predicate.part);
+            let part = predicate.is_complete.then_some(predicate.part);
             if multikey {
                 if found
                     .first()
-                    .is_some_and(|known: &Bounds| known.kind >= bounds.kind)
+                    .is_some_and(|known: &PathBounds| known.kind >= bounds.kind)
                 {
                     continue;
                 }
@@ -191,26 +200,31 @@ impl<'f> Predicates<'f> {
             found.push(bounds);
             parts.extend(part);
         }
-        Ok(Bounds::all_of(found)?.map(|bounds| FieldBounds { bounds, parts }))
+        Ok(PathBounds::all_of(found)?.map(|bounds| FieldBounds { bounds, parts }))
     }
 }
 
-fn add<'f>(node: &'f Node, part: usize, whole: bool, found: &mut Vec<Predicate<'f>>) -> Result<()> {
+fn add<'f>(
+    node: &'f FilterNode,
+    part: usize,
+    is_complete: bool,
+    found: &mut Vec<Predicate<'f>>,
+) -> Result<()> {
     interrupt::tick(1)?;
     match node {
-        Node::And(nodes) => {
+        FilterNode::And(nodes) => {
             for node in nodes {
                 add(node, part, false, found)?;
             }
         }
-        Node::Field(field) => add_field(field, part, whole, found)?,
-        Node::Not(inner) => {
-            if let Node::Field(field) = &**inner {
+        FilterNode::Field(field) => add_field(field, part, is_complete, found)?,
+        FilterNode::Not(inner) => {
+            if let FilterNode::Field(field) = &**inner {
                 found.push(Predicate {
                     path: Cow::Borrowed(&field.path),
-                    test: Ask::Not(&field.test),
+                    test: PredicateTest::Not(&field.test),
                     part,
-                    whole: false,
+                    is_complete: false,
                 });
             }
         }
@@ -220,17 +234,17 @@ fn add<'f>(node: &'f Node, part: usize, whole: bool, found: &mut Vec<Predicate<'
 }
 
 fn add_field<'f>(
-    field: &'f Field,
+    field: &'f FieldTest,
     part: usize,
-    whole: bool,
+    is_complete: bool,
     found: &mut Vec<Predicate<'f>>,
 ) -> Result<()> {
     match &field.test {
         Test::ElemValue(nodes) => found.push(Predicate {
             path: Cow::Borrowed(&field.path),
-            test: Ask::Element(nodes),
+            test: PredicateTest::Element(nodes),
             part,
-            whole: false,
+            is_complete: false,
         }),
         Test::ElemObject(node) => {
             // The fields of the elements are under this path. A number there would mean something else.
@@ -240,7 +254,7 @@ fn add_field<'f>(
             let mut inner = Vec::new();
             add(node, part, false, &mut inner)?;
             for predicate in inner {
-                if has_digits(&predicate.path) || matches!(predicate.test, Ask::Not(_)) {
+                if has_digits(&predicate.path) || matches!(predicate.test, PredicateTest::Not(_)) {
                     continue;
                 }
                 let path = format!("{}.{}", field.path.as_str(), predicate.path.as_str());
@@ -252,9 +266,9 @@ fn add_field<'f>(
         }
         test => found.push(Predicate {
             path: Cow::Borrowed(&field.path),
-            test: Ask::Is(test),
+            test: PredicateTest::Is(test),
             part,
-            whole: whole && bounds::is_exact(test)?,
+            is_complete: is_complete && bounds::is_exact(test)?,
         }),
     }
     Ok(())

@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use super::{
     KeyRange,
-    bounds::{BoundKind, Bounds},
-    interval::{End, Interval},
+    bounds::{BoundKind, PathBounds},
+    interval::{Interval, IntervalEnd},
     predicates::FieldBounds,
 };
 use crate::{error::Result, interrupt};
@@ -67,14 +67,14 @@ pub fn ranges(descending: &[bool], used: &[Option<Rc<FieldBounds>>]) -> Result<V
     for prefix in prefixes {
         interrupt::tick(1)?;
         all.push(KeyRange {
-            upper: behind(&prefix),
+            upper: after(&prefix),
             lower: prefix,
         });
     }
     Ok(all)
 }
 
-fn is_points(bounds: &Bounds) -> Result<bool> {
+fn is_points(bounds: &PathBounds) -> Result<bool> {
     if bounds.kind < BoundKind::Points {
         return Ok(false);
     }
@@ -82,7 +82,7 @@ fn is_points(bounds: &Bounds) -> Result<bool> {
     Ok(bounds.intervals.iter().all(Interval::is_point))
 }
 
-fn joined(prefix: &[u8], end: &End, descending: bool) -> Vec<u8> {
+fn joined(prefix: &[u8], end: &IntervalEnd, descending: bool) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(prefix.len() + end.key().len());
     bytes.extend_from_slice(prefix);
     // A descending field is in the key with all bits inverted.
@@ -105,18 +105,14 @@ fn range(prefix: &[u8], interval: &Interval, descending: bool) -> KeyRange {
         joined(prefix, last, descending),
     );
     KeyRange {
-        lower: if first.included {
-            lower
-        } else {
-            behind(&lower)
-        },
-        upper: if last.included { behind(&upper) } else { upper },
+        lower: if first.included { lower } else { after(&lower) },
+        upper: if last.included { after(&upper) } else { upper },
     }
 }
 
 /// Returns the first bytes behind everything that begins with `prefix`. Keys never begin with 0xff, so such bytes always
 /// exist.
-fn behind(prefix: &[u8]) -> Vec<u8> {
+fn after(prefix: &[u8]) -> Vec<u8> {
     let mut bytes = prefix.to_vec();
     while let Some(byte) = bytes.pop() {
         if let Some(next) = byte.checked_add(1) {

@@ -5,17 +5,15 @@ use super::{Modified, Search, WriteTarget, with_ts};
 use crate::effort::Effort;
 use crate::error::Result;
 use crate::query::stage::StepBudget;
-use crate::query::update::{Apply, Update};
+use crate::query::update::{Apply, Edit, Update};
 use crate::storage::{New, NewTtl, Writer, Written};
 use crate::ttl::OwnTtl;
-use crate::value::{Doc, Patch};
+use crate::value::Doc;
 
 /// The result of changing the next document.
 pub enum Changed {
-    Done {
-        new: New,
-        written: Written,
-    },
+    /// `new` is what became of it.
+    Done(Written),
     /// The time slice is used up, or another client changed the document first. The caller calls again.
     Again,
     /// No document is left.
@@ -33,6 +31,7 @@ impl Search {
         slice: &dyn StepBudget,
         update: &Update,
         keeps: bool,
+        new: &mut New,
         effort: &mut Effort,
     ) -> Result<Changed> {
         let mut candidate = match self.next(place, slice, effort)? {
@@ -46,7 +45,7 @@ impl Search {
         candidate.quick = update.is_quick() && !place.outside_lock;
         candidate.keeps = keeps;
         let (wanted, vars) = (candidate.still_matches.wanted, candidate.still_matches.vars);
-        let modified = candidate.modify(place.at, |doc, ts, writer| {
+        let modified = candidate.modify(place.at, new, |doc, ts, writer| {
             let shown = update.reads_ts().then(|| with_ts(doc, ts));
             let doc = shown.as_deref().map_or(doc, Doc::new);
             let position = if update.needs_position() {
@@ -60,20 +59,15 @@ impl Search {
                 position,
                 inserting: false,
             };
-            if new_ttl == NewTtl::Same
-                && let Some(patch) = writer.and_then(|writer| patch(update, doc, &apply, writer))
-            {
-                return Ok(match patch.is_empty() {
-                    true => New::Same,
-                    false => New::Patch(patch),
-                });
+            match writer.and_then(|writer| edit(update, new_ttl, doc, &apply, writer)) {
+                Some(new) => Ok(new),
+                None => Ok(update.apply(doc, &apply)?.map_or(New::Same, New::Bytes)),
             }
-            Ok(update.apply(doc, &apply)?.map_or(New::Same, New::Bytes))
         });
         Ok(match modified.map_err(|error| self.failed(error))? {
-            Ok(Modified::Done { new, written }) => {
+            Ok(Modified::Done(written)) => {
                 effort.changed += (place.weigh)(written.len);
-                Changed::Done { new, written }
+                Changed::Done(written)
             }
             Ok(Modified::None) => Changed::None,
             lost => {
@@ -84,10 +78,29 @@ impl Search {
     }
 }
 
-/// Returns the few bytes that the update changes, if it changes no more and the writer accepts a patch.
-fn patch(update: &Update, doc: Doc<'_>, apply: &Apply<'_>, writer: &Writer<'_>) -> Option<Patch> {
-    let may = update.may_patch() && writer.may_patch(|field| !update.leaves_alone(field));
-    may.then(|| update.patch(doc, apply))?
+/// Returns what becomes of the document if one walk over it can tell.
+#[inline]
+fn edit(
+    update: &Update,
+    new_ttl: NewTtl,
+    doc: Doc<'_>,
+    apply: &Apply<'_>,
+    writer: &Writer<'_>,
+) -> Option<New> {
+    Some(match update.edit(doc, apply)? {
+        Edit::Rebuilt(bytes) => New::Bytes(bytes),
+        Edit::InPlace(patch) if patch.is_empty() => New::Same,
+        Edit::InPlace(patch)
+            if new_ttl == NewTtl::Same && writer.may_patch(|field| !update.leaves_alone(field)) =>
+        {
+            New::Patch(patch)
+        }
+        Edit::InPlace(patch) => {
+            let mut bytes = doc.bytes().to_vec();
+            patch.apply(&mut bytes);
+            New::Bytes(bytes)
+        }
+    })
 }
 
 /// Returns what is known of a document's `ttl` after the update.

@@ -15,10 +15,8 @@ pub enum Modified {
     None,
     /// The document was removed, has expired, or no longer matches. The caller looks for another one.
     Gone,
-    Done {
-        new: New,
-        written: Written,
-    },
+    /// The document was written.
+    Done(Written),
 }
 
 /// The result of removing a document.
@@ -73,7 +71,7 @@ const MAX_UNDER_LOCK: usize = 16 * 1024;
 /// The result of the first lookup of a document by its `_id`.
 enum Look {
     None,
-    Done(New, Written),
+    Done(Written),
     /// The document was copied. The work continues outside the lock.
     Copied(RecordId, Millis),
 }
@@ -85,10 +83,12 @@ impl Candidate<'_> {
     /// one lock hold if that is quick. Otherwise the computation runs outside the lock. If another client changes the
     /// document meanwhile, this reads it again, and gives up if it no longer matches.
     ///
-    /// `compute` gets the writer if it may return a [`New::Patch`].
+    /// `compute` gets the writer if it may return a [`New::Patch`]. Its last result is left in `new`, because it is too large
+    /// to be handed from function to function.
     pub fn modify(
         mut self,
         at: ReadPoint,
+        new: &mut New,
         mut compute: impl FnMut(Doc<'_>, Millis, Option<&Writer<'_>>) -> Result<New>,
     ) -> Result<Result<Modified, Dropped>> {
         let collection = self.collection;
@@ -96,38 +96,36 @@ impl Candidate<'_> {
             Target::Found(id, ts) => (id, ts),
             Target::Id(id) => {
                 let looked = match self.quick {
-                    true => {
-                        collection.write(at.now(), |writer| self.at_once(writer, id, &mut compute))
-                    }
+                    true => collection.write(at.now(), |writer| {
+                        self.at_once(writer, id, new, &mut compute)
+                    }),
                     false => Ok(Ok(self.copy(id, at))),
                 };
                 match looked {
                     Err(dropped) => return Ok(Err(dropped)),
                     Ok(looked) => match looked? {
                         Look::None => return Ok(Ok(Modified::None)),
-                        Look::Done(new, written) => {
-                            return Ok(Ok(Modified::Done { new, written }));
-                        }
+                        Look::Done(written) => return Ok(Ok(Modified::Done(written))),
                         Look::Copied(id, ts) => (id, ts),
                     },
                 }
             }
         };
         loop {
-            let new = compute(Doc::new(self.current), ts, None)?;
+            *new = compute(Doc::new(self.current), ts, None)?;
             let written = collection.write(at.now(), |writer| {
                 match self.was_touched(writer, id, ts) || !writer.is_unchanged(id, self.current) {
                     true => Ok(None),
                     false => {
-                        let written = writer.update(id, &new, self.new_ttl);
-                        told(writer, id, &new, written)
+                        let written = writer.update(id, new, self.new_ttl);
+                        told(writer, id, new, written)
                     }
                 }
             });
             match written {
                 Err(dropped) => return Ok(Err(dropped)),
                 Ok(written) => match written? {
-                    Some(written) => return Ok(Ok(Modified::Done { new, written })),
+                    Some(written) => return Ok(Ok(Modified::Done(written))),
                     None => match self.look_again(id, at)? {
                         Some(now_ts) => ts = now_ts,
                         None => return Ok(Ok(Modified::Gone)),
@@ -142,6 +140,7 @@ impl Candidate<'_> {
         &mut self,
         writer: &mut Writer<'_>,
         id: ValueRef<'_>,
+        new: &mut New,
         compute: &mut impl FnMut(Doc<'_>, Millis, Option<&Writer<'_>>) -> Result<New>,
     ) -> Result<Look> {
         let view = writer.view();
@@ -151,17 +150,16 @@ impl Candidate<'_> {
         };
         let is_small = stored.bytes.len() <= MAX_UNDER_LOCK;
         if self.keeps || !is_small {
-            self.current.clear();
-            self.current.extend_from_slice(stored.bytes);
+            *self.current = stored.bytes.to_vec();
         }
         if !is_small {
             return Ok(Look::Copied(id, stored.ts));
         }
         let before = Before::of(&stored);
-        let new = compute(Doc::new(stored.bytes), stored.ts, Some(writer))?;
-        let written = writer.update_found(id, before, &new, self.new_ttl);
-        Ok(match told(writer, id, &new, written)? {
-            Some(written) => Look::Done(new, written),
+        *new = compute(Doc::new(stored.bytes), stored.ts, Some(writer))?;
+        let written = writer.update_found(id, before, new, self.new_ttl);
+        Ok(match told(writer, id, new, written)? {
+            Some(written) => Look::Done(written),
             None => Look::None,
         })
     }
@@ -317,7 +315,8 @@ mod tests {
                 },
             };
             let mut seen = Vec::new();
-            let done = candidate.modify(ReadPoint::at(Millis(9_000)), |_, ts, _| {
+            let at = ReadPoint::at(Millis(9_000));
+            let done = candidate.modify(at, &mut New::Same, |_, ts, _| {
                 if seen.is_empty() {
                     let touched =
                         collection.write(Millis(8_000), |w| w.update(id, &New::Same, NewTtl::Same));
@@ -328,13 +327,12 @@ mod tests {
             });
             (done.unwrap().unwrap(), seen)
         };
-        let done = |before| Modified::Done {
-            new: New::Same,
-            written: Written {
+        let done = |before| {
+            Modified::Done(Written {
                 before: Millis(before),
                 ts: Millis(9_000),
                 len: bytes.len(),
-            },
+            })
         };
         let (first, again) = (Millis(5_000), Millis(8_000));
         assert_eq!(touched(doc! {"_id": 1}, false), (done(8_000), vec![first]));

@@ -171,7 +171,13 @@ impl Search {
         }
     }
 
+    /// Sets the words that introduce errors that a document causes.
+    pub(super) fn introduce(&mut self, during: &'static str) {
+        self.during = Some(during);
+    }
+
     /// Finds the next document.
+    #[inline]
     pub(super) fn next(
         &mut self,
         place: &WriteTarget<'_>,

@@ -78,7 +78,7 @@ impl Updating {
     #[must_use]
     pub fn showing(mut self, shows: Shows) -> Self {
         self.shows = shows;
-        self.search = Search::new(self.search.selection, Some(FIND_AND_MODIFY));
+        self.search.introduce(FIND_AND_MODIFY);
         self
     }
 
@@ -113,27 +113,23 @@ impl Updating {
         effort: &mut Effort,
     ) -> Result<bool> {
         let keeps = self.shows != Shows::Nothing;
-        let changed = self
-            .search
-            .change_next(place, slice, &self.update, keeps, effort)?;
-        let (new, written) = match changed {
-            Changed::Done { new, written } => (new, written),
+        let mut new = New::Same;
+        let changed =
+            self.search
+                .change_next(place, slice, &self.update, keeps, &mut new, effort)?;
+        let written = match changed {
+            Changed::Done(written) => written,
             Changed::Again => return Ok(false),
             Changed::None => return Ok(true),
         };
         self.done.matched += 1;
-        self.done.modified += u64::from(new != New::Same);
-        self.done.shown = match self.shows {
-            Shows::Nothing => None,
-            Shows::Before => Some(Version {
-                bytes: self.search.take_current(),
-                ts: written.before,
-            }),
-            Shows::After => Some(Version {
-                bytes: after(new, self.search.take_current()),
-                ts: written.ts,
-            }),
+        self.done.modified += u64::from(!matches!(new, New::Same));
+        let (bytes, ts) = match self.shows {
+            Shows::Nothing => return Ok(!self.search.selection.multi),
+            Shows::Before => (self.search.take_current(), written.before),
+            Shows::After => (after(new, self.search.take_current()), written.ts),
         };
+        self.done.shown = Some(Version { bytes, ts });
         Ok(!self.search.selection.multi)
     }
 
@@ -218,7 +214,7 @@ impl Deleting {
     /// Makes this the delete of a findAndModify, which returns the document.
     #[must_use]
     pub fn showing(mut self) -> Self {
-        self.search = Search::new(self.search.selection, Some(FIND_AND_MODIFY));
+        self.search.introduce(FIND_AND_MODIFY);
         self
     }
 

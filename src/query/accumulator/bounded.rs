@@ -4,17 +4,17 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::rule::Accumulator;
-use super::state::{Rule, State};
+use super::state::{AccumulatorRule, AccumulatorState};
 use crate::error::{Error, Result};
 use crate::query::expr::args::n_and_input;
 use crate::query::expr::array_order::check_n;
-use crate::query::expr::{Argument, array_of};
+use crate::query::expr::{ExprArgument, array_of};
 use crate::query::{Expr, Scope, Vars};
 use crate::value::{Doc, Value, ValueRef};
 
 /// The number of values that a group keeps.
 #[derive(Debug, Clone)]
-pub enum Count {
+pub enum ValueCount {
     Known(usize),
     /// An expression over the group's key, evaluated once when the group starts.
     OfKey(Expr),
@@ -23,8 +23,8 @@ pub enum Count {
 /// The rule of an accumulator that keeps at most `n` values.
 #[derive(Debug)]
 struct BoundedRule {
-    n: Count,
-    start: fn(BoundedValues) -> Box<dyn State>,
+    n: ValueCount,
+    start: fn(BoundedValues) -> Box<dyn AccumulatorState>,
 }
 
 /// At most `n` values, and the bytes they occupy.
@@ -37,12 +37,12 @@ pub struct BoundedValues {
 
 /// Parses `{n, input}`. `not_an_object` is the error code for an argument that is not an object.
 pub fn parse(
-    arg: Argument<'_>,
+    arg: ExprArgument<'_>,
     not_an_object: i32,
-    start: fn(BoundedValues) -> Box<dyn State>,
+    start: fn(BoundedValues) -> Box<dyn AccumulatorState>,
 ) -> Result<Accumulator> {
     let (n, input) = n_and_input(arg, not_an_object)?;
-    let n = Count::parse(n, arg.scope)?;
+    let n = ValueCount::parse(n, arg.scope)?;
     let input = Expr::parse(input, arg.scope)?;
     Ok(Accumulator::new(Arc::new(BoundedRule { n, start }), input))
 }
@@ -56,9 +56,9 @@ fn cost(value: &Value) -> usize {
     value.as_ref().data().len() + size_of::<Value>()
 }
 
-// === impl Count ===
+// === impl ValueCount ===
 
-impl Count {
+impl ValueCount {
     pub fn parse(value: ValueRef<'_>, scope: &Scope) -> Result<Self> {
         let expr = Expr::parse(value, scope)?;
         match expr.as_const() {
@@ -89,8 +89,8 @@ impl Count {
 
 // === impl BoundedRule ===
 
-impl Rule for BoundedRule {
-    fn start(self: Arc<Self>, id: ValueRef<'_>, vars: &Vars) -> Result<Box<dyn State>> {
+impl AccumulatorRule for BoundedRule {
+    fn start(self: Arc<Self>, id: ValueRef<'_>, vars: &Vars) -> Result<Box<dyn AccumulatorState>> {
         let few = BoundedValues {
             n: self.n.of(id, vars)?,
             values: VecDeque::new(),
@@ -116,7 +116,7 @@ impl BoundedValues {
     }
 
     /// Returns how many values from the front satisfy `before`: the position of a new value.
-    pub fn place(&self, before: impl Fn(&Value) -> bool) -> usize {
+    pub fn position(&self, before: impl Fn(&Value) -> bool) -> usize {
         self.values.partition_point(before)
     }
 

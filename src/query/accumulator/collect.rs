@@ -2,23 +2,23 @@
 
 use ahash::AHashSet;
 
-use super::state::{Input, State};
+use super::state::{AccumulatorState, Input};
 use crate::error::{Error, Result};
 use crate::query::expr::object;
 use crate::value::{ArrayBuilder, DocBuf, Type, Value, ValueRef, check_size, key};
 
 /// The state of `$push` and `$concatArrays`.
 #[derive(Default)]
-struct Listed {
-    list: List,
+struct ListState {
+    list: ValueList,
     /// The operator's name if its input is an array, whose elements are collected one by one.
     each_of: Option<&'static str>,
 }
 
 /// The state of `$addToSet` and `$setUnion`.
 #[derive(Default)]
-struct Distinct {
-    set: Set,
+struct SetState {
+    set: ValueSet,
     each_of: Option<&'static str>,
 }
 
@@ -29,43 +29,43 @@ struct MergeObjects(DocBuf);
 /// Values stored one after another in one buffer: tag, length, bytes. The names of the array elements are written at the
 /// end.
 #[derive(Debug, Default)]
-struct List {
+struct ValueList {
     bytes: Vec<u8>,
 }
 
 /// Distinct values, in insertion order.
 #[derive(Debug, Default)]
-struct Set {
+struct ValueSet {
     seen: AHashSet<Box<[u8]>>,
     keys: usize,
-    list: List,
+    list: ValueList,
     /// A buffer that is reused for the key of each value.
     key: Vec<u8>,
 }
 
-pub fn push() -> Box<dyn State> {
-    Box::new(Listed::default())
+pub fn push() -> Box<dyn AccumulatorState> {
+    Box::new(ListState::default())
 }
 
-pub fn concat_arrays() -> Box<dyn State> {
-    Box::new(Listed {
+pub fn concat_arrays() -> Box<dyn AccumulatorState> {
+    Box::new(ListState {
         each_of: Some("$concatArrays"),
-        ..Listed::default()
+        ..ListState::default()
     })
 }
 
-pub fn add_to_set() -> Box<dyn State> {
-    Box::new(Distinct::default())
+pub fn add_to_set() -> Box<dyn AccumulatorState> {
+    Box::new(SetState::default())
 }
 
-pub fn set_union() -> Box<dyn State> {
-    Box::new(Distinct {
+pub fn set_union() -> Box<dyn AccumulatorState> {
+    Box::new(SetState {
         each_of: Some("$setUnion"),
-        ..Distinct::default()
+        ..SetState::default()
     })
 }
 
-pub fn merge_objects() -> Box<dyn State> {
+pub fn merge_objects() -> Box<dyn AccumulatorState> {
     Box::new(MergeObjects::default())
 }
 
@@ -93,9 +93,9 @@ fn each_value(
     Ok(())
 }
 
-// === impl State ===
+// === impl AccumulatorState ===
 
-impl State for Listed {
+impl AccumulatorState for ListState {
     fn add(&mut self, input: Input<'_>) -> Result<()> {
         each_value(self.each_of, input.value, |value| self.list.push(value))
     }
@@ -109,7 +109,7 @@ impl State for Listed {
     }
 }
 
-impl State for Distinct {
+impl AccumulatorState for SetState {
     fn add(&mut self, input: Input<'_>) -> Result<()> {
         each_value(self.each_of, input.value, |value| self.set.add(value))
     }
@@ -123,7 +123,7 @@ impl State for Distinct {
     }
 }
 
-impl State for MergeObjects {
+impl AccumulatorState for MergeObjects {
     fn add(&mut self, input: Input<'_>) -> Result<()> {
         let value = input.value;
         if value.is_nullish() {
@@ -151,9 +151,9 @@ impl State for MergeObjects {
     }
 }
 
-// === impl List ===
+// === impl ValueList ===
 
-impl List {
+impl ValueList {
     fn push(&mut self, value: ValueRef<'_>) {
         if value.is_missing() {
             return;
@@ -192,9 +192,9 @@ impl List {
     }
 }
 
-// === impl Set ===
+// === impl ValueSet ===
 
-impl Set {
+impl ValueSet {
     fn add(&mut self, value: ValueRef<'_>) {
         if value.is_missing() {
             return;

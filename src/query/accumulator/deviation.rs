@@ -1,6 +1,6 @@
 //! `$stdDevPop` and `$stdDevSamp`: the standard deviation, computed in one pass (Welford).
 
-use super::state::{Input, State};
+use super::state::{AccumulatorState, Input};
 use crate::error::Result;
 use crate::value::Value;
 
@@ -17,17 +17,17 @@ pub struct Deviation {
 #[derive(Default)]
 struct StdDev<const SAMPLE: bool>(Deviation);
 
-pub fn std_dev_pop() -> Box<dyn State> {
+pub fn std_dev_pop() -> Box<dyn AccumulatorState> {
     Box::new(StdDev::<false>::default())
 }
 
-pub fn std_dev_samp() -> Box<dyn State> {
+pub fn std_dev_samp() -> Box<dyn AccumulatorState> {
     Box::new(StdDev::<true>::default())
 }
 
 // === impl StdDev ===
 
-impl<const SAMPLE: bool> State for StdDev<SAMPLE> {
+impl<const SAMPLE: bool> AccumulatorState for StdDev<SAMPLE> {
     fn add(&mut self, input: Input<'_>) -> Result<()> {
         if let Some(num) = input.value.as_num() {
             self.0.add(num.to_f64());

@@ -1,11 +1,11 @@
 //! `$min`, `$max`, `$minN`, `$maxN`: the least and the greatest values. Null does not count.
 
 use super::bounded::{self, BoundedValues};
-use super::edge::{one, size_of_one};
+use super::first_last::{one, size_of_one};
 use super::rule::Accumulator;
-use super::state::{Input, State};
+use super::state::{AccumulatorState, Input};
 use crate::error::Result;
-use crate::query::expr::Argument;
+use crate::query::expr::ExprArgument;
 use crate::value::{Value, ValueRef, compare};
 
 /// The least or the greatest value.
@@ -20,21 +20,21 @@ struct ExtremeN {
     greatest: bool,
 }
 
-pub fn min() -> Box<dyn State> {
+pub fn min() -> Box<dyn AccumulatorState> {
     Box::new(Extreme {
         kept: None,
         greatest: false,
     })
 }
 
-pub fn max() -> Box<dyn State> {
+pub fn max() -> Box<dyn AccumulatorState> {
     Box::new(Extreme {
         kept: None,
         greatest: true,
     })
 }
 
-pub fn min_n(arg: Argument<'_>) -> Result<Accumulator> {
+pub fn min_n(arg: ExprArgument<'_>) -> Result<Accumulator> {
     bounded::parse(arg, 5787900, |kept| {
         Box::new(ExtremeN {
             kept,
@@ -43,7 +43,7 @@ pub fn min_n(arg: Argument<'_>) -> Result<Accumulator> {
     })
 }
 
-pub fn max_n(arg: Argument<'_>) -> Result<Accumulator> {
+pub fn max_n(arg: ExprArgument<'_>) -> Result<Accumulator> {
     bounded::parse(arg, 5787900, |kept| {
         Box::new(ExtremeN {
             kept,
@@ -75,7 +75,7 @@ pub fn keep(kept: &mut Option<Value>, value: ValueRef<'_>, greatest: bool) {
 
 // === impl Extreme ===
 
-impl State for Extreme {
+impl AccumulatorState for Extreme {
     fn add(&mut self, input: Input<'_>) -> Result<()> {
         keep(&mut self.kept, input.value, self.greatest);
         Ok(())
@@ -92,12 +92,12 @@ impl State for Extreme {
 
 // === impl ExtremeN ===
 
-impl State for ExtremeN {
+impl AccumulatorState for ExtremeN {
     fn add(&mut self, input: Input<'_>) -> Result<()> {
         if input.value.is_nullish() {
             return Ok(());
         }
-        let at = self.kept.place(|before| {
+        let at = self.kept.position(|before| {
             let order = compare(before.as_ref(), input.value);
             if self.greatest {
                 order.is_ge()

@@ -6,10 +6,10 @@
 use std::sync::Arc;
 
 use super::rule::Accumulator;
-use super::state::{Input, Rule, State};
-use crate::args::Wrong;
+use super::state::{AccumulatorRule, AccumulatorState, Input};
+use crate::args::ArgumentError;
 use crate::error::{Error, Result};
-use crate::query::expr::Argument;
+use crate::query::expr::ExprArgument;
 use crate::query::{Expr, Scope, Vars};
 use crate::value::{ArrayBuilder, Value, ValueRef};
 
@@ -23,30 +23,30 @@ pub struct Percentile {
 }
 
 /// The numbers of one group.
-struct Numbers {
+struct GroupNumbers {
     spec: Arc<Percentile>,
     numbers: Vec<f64>,
 }
 
-pub fn median(arg: Argument<'_>) -> Result<Accumulator> {
+pub fn median(arg: ExprArgument<'_>) -> Result<Accumulator> {
     let (input, spec) = Percentile::median(arg)?;
     Ok(Accumulator::new(Arc::new(spec), input))
 }
 
-pub fn percentile(arg: Argument<'_>) -> Result<Accumulator> {
+pub fn percentile(arg: ExprArgument<'_>) -> Result<Accumulator> {
     let (input, spec) = Percentile::parse(arg)?;
     Ok(Accumulator::new(Arc::new(spec), input))
 }
 
-fn words(arg: Argument<'_>, not_an_object: i32) -> impl Fn(Wrong<'_>) -> Error + Copy {
-    let Argument { name, value, .. } = arg;
+fn words(arg: ExprArgument<'_>, not_an_object: i32) -> impl Fn(ArgumentError<'_>) -> Error + Copy {
+    let ExprArgument { name, value, .. } = arg;
     move |wrong| match wrong {
-        Wrong::NotAnObject(_) => Error::location(
+        ArgumentError::NotAnObject(_) => Error::location(
             not_an_object,
             format!("specification must be an object; found {name} :{value}"),
         ),
-        Wrong::Unknown(field) => Error::unknown_field(name, field),
-        Wrong::Missing(field) => Error::missing_field(name, field),
+        ArgumentError::Unknown(field) => Error::unknown_field(name, field),
+        ArgumentError::Missing(field) => Error::missing_field(name, field),
     }
 }
 
@@ -92,20 +92,20 @@ fn ranks(p: ValueRef<'_>, scope: &Scope) -> Result<Vec<f64>> {
         .collect()
 }
 
-// === impl Rule ===
+// === impl AccumulatorRule ===
 
-impl Rule for Percentile {
-    fn start(self: Arc<Self>, _: ValueRef<'_>, _: &Vars) -> Result<Box<dyn State>> {
-        Ok(Box::new(Numbers {
+impl AccumulatorRule for Percentile {
+    fn start(self: Arc<Self>, _: ValueRef<'_>, _: &Vars) -> Result<Box<dyn AccumulatorState>> {
+        Ok(Box::new(GroupNumbers {
             spec: self,
             numbers: Vec::new(),
         }))
     }
 }
 
-// === impl Numbers ===
+// === impl GroupNumbers ===
 
-impl State for Numbers {
+impl AccumulatorState for GroupNumbers {
     fn add(&mut self, input: Input<'_>) -> Result<()> {
         if let Some(num) = input.value.as_num()
             && !num.is_nan()
@@ -128,7 +128,7 @@ impl State for Numbers {
 
 impl Percentile {
     /// Parses `{input, method}`. The expression returns the numbers.
-    pub fn median(arg: Argument<'_>) -> Result<(Expr, Self)> {
+    pub fn median(arg: ExprArgument<'_>) -> Result<(Expr, Self)> {
         let [input, method] = arg.named(["input", "method"], words(arg, 7436100))?;
         let input = Expr::parse(input.required()?, arg.scope)?;
         let spec = Self {
@@ -140,7 +140,7 @@ impl Percentile {
     }
 
     /// Parses `{input, p, method}`. The expression returns the numbers.
-    pub fn parse(arg: Argument<'_>) -> Result<(Expr, Self)> {
+    pub fn parse(arg: ExprArgument<'_>) -> Result<(Expr, Self)> {
         let [input, p, method] = arg.named(["input", "p", "method"], words(arg, 7429703))?;
         let input = Expr::parse(input.required()?, arg.scope)?;
         let continuous = is_continuous(method.required()?)?;
@@ -171,13 +171,13 @@ impl Percentile {
     }
 
     fn at(&self, rank: f64, sorted: &[f64]) -> Value {
-        let pick = |place: f64| sorted.get(place.max(0.0) as usize).copied();
+        let pick = |position: f64| sorted.get(position.max(0.0) as usize).copied();
         let count = sorted.len() as f64;
         let found = if self.continuous {
-            let place = rank * (count - 1.0);
-            pick(place.floor())
-                .zip(pick(place.ceil()))
-                .map(|(low, high)| low + (high - low) * (place - place.floor()))
+            let position = rank * (count - 1.0);
+            pick(position.floor())
+                .zip(pick(position.ceil()))
+                .map(|(low, high)| low + (high - low) * (position - position.floor()))
         } else {
             pick((count * rank).ceil() - 1.0)
         };

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use super::state::{Input, Plain, Rule, State};
-use super::table::{ACCUMULATORS, Parse};
+use super::state::{AccumulatorRule, AccumulatorState, Input, Plain};
+use super::table::{ACCUMULATORS, AccumulatorParser};
 use crate::error::{Code, Error, Result};
-use crate::query::expr::Argument;
+use crate::query::expr::ExprArgument;
 use crate::query::{Expr, Scope, Survey, Vars};
 use crate::value::{Doc, Type, ValueRef};
 
 /// A parsed accumulator.
 #[derive(Debug, Clone)]
 pub struct Accumulator {
-    rule: Arc<dyn Rule>,
+    rule: Arc<dyn AccumulatorRule>,
     input: Expr,
 }
 
@@ -22,7 +22,7 @@ const MAX_HELD: usize = 100 * 1024 * 1024;
 // === impl Accumulator ===
 
 impl Accumulator {
-    pub(super) fn new(rule: Arc<dyn Rule>, input: Expr) -> Self {
+    pub(super) fn new(rule: Arc<dyn AccumulatorRule>, input: Expr) -> Self {
         Self { rule, input }
     }
 
@@ -38,11 +38,11 @@ impl Accumulator {
             ));
         }
         match *ACCUMULATORS.ready(row)? {
-            Parse::Plain(start) => {
+            AccumulatorParser::Plain(start) => {
                 let input = Expr::parse(value, scope)?;
                 Ok(Self::new(Arc::new(Plain(start)), input))
             }
-            Parse::Own(parse) => parse(Argument {
+            AccumulatorParser::Own(parse) => parse(ExprArgument {
                 name: row.name,
                 value,
                 scope,
@@ -51,12 +51,17 @@ impl Accumulator {
     }
 
     /// Creates the state of the group with that `_id`.
-    pub fn start(&self, id: ValueRef<'_>, vars: &Vars) -> Result<Box<dyn State>> {
+    pub fn start(&self, id: ValueRef<'_>, vars: &Vars) -> Result<Box<dyn AccumulatorState>> {
         Arc::clone(&self.rule).start(id, vars)
     }
 
     /// Adds one document to the state. Returns by how many bytes the state has grown or shrunk.
-    pub fn feed(&self, state: &mut dyn State, doc: Doc<'_>, vars: &Vars) -> Result<isize> {
+    pub fn feed(
+        &self,
+        state: &mut dyn AccumulatorState,
+        doc: Doc<'_>,
+        vars: &Vars,
+    ) -> Result<isize> {
         let value = self.input.eval_in_group(doc, vars)?;
         let before = state.size();
         state.add(Input {
@@ -197,16 +202,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_is_told() {
+    fn accumulators_report_their_memory() {
         let spec = DocBuf::from(doc! {"$push": "$$ROOT"});
         let elem = spec.as_doc().first().unwrap();
         let push = Accumulator::parse(elem.name(), elem.value, &Scope::new()).unwrap();
         let doc = DocBuf::from(doc! {"text": "x".repeat(1000)});
         let vars = Vars::at(Millis(0));
         let mut state = push.start(ValueRef::NULL, &vars).unwrap();
-        let grown: isize = (0..10)
+        let growth: isize = (0..10)
             .map(|_| push.feed(&mut *state, doc.as_doc(), &vars).unwrap())
             .sum();
-        assert!((10_000..12_000).contains(&grown), "{grown}");
+        assert!((10_000..12_000).contains(&growth), "{growth}");
     }
 }

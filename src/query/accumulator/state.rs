@@ -10,9 +10,9 @@ use crate::value::{Doc, Value, ValueRef};
 
 /// The parsed form of an accumulator, which creates the state of each group. Each family of operators has one
 /// implementation.
-pub trait Rule: fmt::Debug + Send + Sync {
+pub trait AccumulatorRule: fmt::Debug + Send + Sync {
     /// Creates the state of the group with that `_id`, before any document is added.
-    fn start(self: Arc<Self>, id: ValueRef<'_>, vars: &Vars) -> Result<Box<dyn State>>;
+    fn start(self: Arc<Self>, id: ValueRef<'_>, vars: &Vars) -> Result<Box<dyn AccumulatorState>>;
 
     /// Returns the order in which the rule needs the documents, besides the input expression.
     fn sort(&self) -> Option<&Sort> {
@@ -26,7 +26,7 @@ pub trait Rule: fmt::Debug + Send + Sync {
 }
 
 /// The values that one group has collected so far. (Moving windows will also need a `remove`.)
-pub trait State: Send {
+pub trait AccumulatorState: Send {
     fn add(&mut self, input: Input<'_>) -> Result<()>;
 
     /// Returns the group's value. No document is added after this call.
@@ -46,12 +46,12 @@ pub struct Input<'a> {
 
 /// A rule without arguments, in which every group starts with the same state.
 #[derive(Debug)]
-pub struct Plain(pub fn() -> Box<dyn State>);
+pub struct Plain(pub fn() -> Box<dyn AccumulatorState>);
 
 // === impl Plain ===
 
-impl Rule for Plain {
-    fn start(self: Arc<Self>, _: ValueRef<'_>, _: &Vars) -> Result<Box<dyn State>> {
+impl AccumulatorRule for Plain {
+    fn start(self: Arc<Self>, _: ValueRef<'_>, _: &Vars) -> Result<Box<dyn AccumulatorState>> {
         Ok((self.0)())
     }
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::rule::Accumulator;
-use super::state::{Input, Plain, State};
+use super::state::{AccumulatorState, Input, Plain};
 use crate::error::{Error, Result};
 use crate::query::Expr;
-use crate::query::expr::Argument;
+use crate::query::expr::ExprArgument;
 use crate::query::expr::total::Total;
 use crate::value::{Decimal, Num, Value};
 
@@ -19,17 +19,17 @@ struct Average {
     count: u64,
 }
 
-pub fn sum() -> Box<dyn State> {
+pub fn sum() -> Box<dyn AccumulatorState> {
     Box::new(Sum::default())
 }
 
-pub fn avg() -> Box<dyn State> {
+pub fn avg() -> Box<dyn AccumulatorState> {
     Box::new(Average::default())
 }
 
 /// Parses `$count: {}`, which means `$sum: 1`.
-pub fn count(arg: Argument<'_>) -> Result<Accumulator> {
-    let Argument { name, value, .. } = arg;
+pub fn count(arg: ExprArgument<'_>) -> Result<Accumulator> {
+    let ExprArgument { name, value, .. } = arg;
     if !value.as_doc().is_some_and(|doc| doc.is_empty()) {
         return Err(Error::type_mismatch(format!(
             "{name} takes no arguments, i.e. {name}:{{}}"
@@ -53,7 +53,7 @@ pub fn average(total: Total, count: u64) -> Value {
 
 // === impl Sum ===
 
-impl State for Sum {
+impl AccumulatorState for Sum {
     fn add(&mut self, input: Input<'_>) -> Result<()> {
         if let Some(num) = input.value.as_num() {
             self.0.add(num);
@@ -72,7 +72,7 @@ impl State for Sum {
 
 // === impl Average ===
 
-impl State for Average {
+impl AccumulatorState for Average {
     fn add(&mut self, input: Input<'_>) -> Result<()> {
         if let Some(num) = input.value.as_num() {
             self.total.add(num);

@@ -1,27 +1,27 @@
 //! The table of all accumulators.
 
 use super::rule::Accumulator;
-use super::state::State;
-use super::{collect, deviation, edge, extreme, percentile, sum, top};
+use super::state::AccumulatorState;
+use super::{collect, deviation, extreme, first_last, percentile, sum, top};
 use crate::error::Result;
-use crate::query::expr::Argument;
+use crate::query::expr::ExprArgument;
 use crate::vocabulary::{Entry, Vocabulary, planned, ready};
 
 /// How an accumulator parses its argument.
 #[derive(Clone, Copy)]
-pub enum Parse {
+pub enum AccumulatorParser {
     /// The argument is the input expression. Every group starts with the same state.
-    Plain(fn() -> Box<dyn State>),
+    Plain(fn() -> Box<dyn AccumulatorState>),
     /// The accumulator has a parser of its own.
-    Own(ParseOwn),
+    Own(ParseAccumulator),
 }
 
-pub type ParseOwn = fn(Argument<'_>) -> Result<Accumulator>;
+pub type ParseAccumulator = fn(ExprArgument<'_>) -> Result<Accumulator>;
 
-pub static ACCUMULATORS: Vocabulary<Parse> = Vocabulary::new("Accumulator", ROWS);
+pub static ACCUMULATORS: Vocabulary<AccumulatorParser> = Vocabulary::new("Accumulator", ROWS);
 
 /// Sorted by name.
-const ROWS: &[Entry<Parse>] = &[
+const ROWS: &[Entry<AccumulatorParser>] = &[
     planned("$accumulator"),
     plain("$addToSet", collect::add_to_set),
     plain("$avg", sum::avg),
@@ -29,10 +29,10 @@ const ROWS: &[Entry<Parse>] = &[
     own("$bottomN", top::bottom_n),
     plain("$concatArrays", collect::concat_arrays),
     own("$count", sum::count),
-    plain("$first", edge::first),
-    own("$firstN", edge::first_n),
-    plain("$last", edge::last),
-    own("$lastN", edge::last_n),
+    plain("$first", first_last::first),
+    own("$firstN", first_last::first_n),
+    plain("$last", first_last::last),
+    own("$lastN", first_last::last_n),
     plain("$max", extreme::max),
     own("$maxN", extreme::max_n),
     own("$median", percentile::median),
@@ -49,10 +49,13 @@ const ROWS: &[Entry<Parse>] = &[
     own("$topN", top::top_n),
 ];
 
-const fn plain(name: &'static str, start: fn() -> Box<dyn State>) -> Entry<Parse> {
-    ready(name, Parse::Plain(start))
+const fn plain(
+    name: &'static str,
+    start: fn() -> Box<dyn AccumulatorState>,
+) -> Entry<AccumulatorParser> {
+    ready(name, AccumulatorParser::Plain(start))
 }
 
-const fn own(name: &'static str, parse: ParseOwn) -> Entry<Parse> {
-    ready(name, Parse::Own(parse))
+const fn own(name: &'static str, parse: ParseAccumulator) -> Entry<AccumulatorParser> {
+    ready(name, AccumulatorParser::Own(parse))
 }

@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use super::bounded::Count;
+use super::bounded::ValueCount;
 use super::rule::Accumulator;
-use super::state::{Input, Rule, State};
-use crate::args::Wrong;
+use super::state::{AccumulatorRule, AccumulatorState, Input};
+use crate::args::ArgumentError;
 use crate::error::{Error, Result};
-use crate::query::expr::{Argument, array_of};
+use crate::query::expr::{ExprArgument, array_of};
 use crate::query::{Expr, Vars, sort::Sort};
 use crate::value::{Doc, Type, Value, ValueRef};
 
 #[derive(Debug)]
 struct Top {
     order: Sort,
-    n: Count,
+    n: ValueCount,
     /// Keeps the last documents instead of the first.
     bottom: bool,
     /// Returns one value instead of an array.
@@ -34,37 +34,37 @@ struct TopEntry {
     output: Value,
 }
 
-pub fn top(arg: Argument<'_>) -> Result<Accumulator> {
+pub fn top(arg: ExprArgument<'_>) -> Result<Accumulator> {
     single(arg, false)
 }
 
-pub fn bottom(arg: Argument<'_>) -> Result<Accumulator> {
+pub fn bottom(arg: ExprArgument<'_>) -> Result<Accumulator> {
     single(arg, true)
 }
 
-pub fn top_n(arg: Argument<'_>) -> Result<Accumulator> {
+pub fn top_n(arg: ExprArgument<'_>) -> Result<Accumulator> {
     several(arg, false)
 }
 
-pub fn bottom_n(arg: Argument<'_>) -> Result<Accumulator> {
+pub fn bottom_n(arg: ExprArgument<'_>) -> Result<Accumulator> {
     several(arg, true)
 }
 
-fn single(arg: Argument<'_>, bottom: bool) -> Result<Accumulator> {
+fn single(arg: ExprArgument<'_>, bottom: bool) -> Result<Accumulator> {
     let [output, sort_by] = arg.named(["output", "sortBy"], words(arg))?;
     check_object(sort_by.value())?;
     let (output, sort_by) = (output.required()?, sort_by.required()?);
     by_order(arg, output, sort_by, |order| {
         Ok(Top {
             order,
-            n: Count::Known(1),
+            n: ValueCount::Known(1),
             bottom,
             single: true,
         })
     })
 }
 
-fn several(arg: Argument<'_>, bottom: bool) -> Result<Accumulator> {
+fn several(arg: ExprArgument<'_>, bottom: bool) -> Result<Accumulator> {
     let [n, output, sort_by] = arg.named(["n", "output", "sortBy"], words(arg))?;
     check_object(sort_by.value())?;
     let n = n.required()?;
@@ -72,7 +72,7 @@ fn several(arg: Argument<'_>, bottom: bool) -> Result<Accumulator> {
     by_order(arg, output, sort_by, |order| {
         Ok(Top {
             order,
-            n: Count::parse(n, arg.scope)?,
+            n: ValueCount::parse(n, arg.scope)?,
             bottom,
             single: false,
         })
@@ -80,7 +80,7 @@ fn several(arg: Argument<'_>, bottom: bool) -> Result<Accumulator> {
 }
 
 fn by_order(
-    arg: Argument<'_>,
+    arg: ExprArgument<'_>,
     output: ValueRef<'_>,
     sort_by: ValueRef<'_>,
     rule: impl FnOnce(Sort) -> Result<Top>,
@@ -103,14 +103,14 @@ fn check_object(sort_by: Option<ValueRef<'_>>) -> Result<()> {
     }
 }
 
-fn words(arg: Argument<'_>) -> impl Fn(Wrong<'_>) -> (i32, String) + Copy {
+fn words(arg: ExprArgument<'_>) -> impl Fn(ArgumentError<'_>) -> (i32, String) + Copy {
     move |wrong| match wrong {
-        Wrong::NotAnObject(_) => (5788001, arg.not_an_object()),
-        Wrong::Unknown(field) => {
+        ArgumentError::NotAnObject(_) => (5788001, arg.not_an_object()),
+        ArgumentError::Unknown(field) => {
             let words = format!("Unknown argument to {} '{field}'", arg.name);
             (5788002, words)
         }
-        Wrong::Missing(field) => {
+        ArgumentError::Missing(field) => {
             let number = match field {
                 "n" => 5788003,
                 "output" => 5788004,
@@ -121,10 +121,10 @@ fn words(arg: Argument<'_>) -> impl Fn(Wrong<'_>) -> (i32, String) + Copy {
     }
 }
 
-// === impl Rule ===
+// === impl AccumulatorRule ===
 
-impl Rule for Top {
-    fn start(self: Arc<Self>, id: ValueRef<'_>, vars: &Vars) -> Result<Box<dyn State>> {
+impl AccumulatorRule for Top {
+    fn start(self: Arc<Self>, id: ValueRef<'_>, vars: &Vars) -> Result<Box<dyn AccumulatorState>> {
         Ok(Box::new(TopValues {
             n: self.n.of(id, vars)?,
             spec: self,
@@ -144,7 +144,7 @@ impl Rule for Top {
 
 // === impl TopValues ===
 
-impl State for TopValues {
+impl AccumulatorState for TopValues {
     fn add(&mut self, input: Input<'_>) -> Result<()> {
         let bottom = self.spec.bottom;
         let mut key = Vec::new();

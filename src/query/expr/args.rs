@@ -3,38 +3,38 @@
 use super::Env;
 use super::node::Expr;
 use super::parse;
-use crate::args::{self, NamedArg, Wrong};
+use crate::args::{self, ArgumentError, NamedArg};
 use crate::error::{Error, Result};
 use crate::query::Scope;
 use crate::value::{Doc, Val, Value, ValueRef};
 
 /// The argument of an operator with its own syntax: `{$operator: value}`.
 #[derive(Clone, Copy)]
-pub struct Argument<'a> {
+pub struct ExprArgument<'a> {
     /// The name of the operator, for error messages, because related operators share a parser.
     pub name: &'static str,
     pub value: ValueRef<'a>,
     pub scope: &'a Scope,
 }
 
-/// Returns the code and message for wrong named arguments, as many operators word them. `what` is "argument" or "parameter".
-/// The numbers are the codes for a value that is not an object, an unknown argument and a missing one.
+/// Returns the code and message for wrong named arguments, as many operators word them. `what` is "argument" or
+/// "parameter". The numbers are the codes for a value that is not an object, an unknown argument and a missing one.
 pub fn unrecognized(
     what: &str,
     name: &str,
     [not_an_object, unknown]: [i32; 2],
     missing: fn(&str) -> i32,
-) -> impl Fn(Wrong<'_>) -> (i32, String) + Copy {
+) -> impl Fn(ArgumentError<'_>) -> (i32, String) + Copy {
     move |wrong| match wrong {
-        Wrong::NotAnObject(_) => {
+        ArgumentError::NotAnObject(_) => {
             let words = format!("{name} only supports an object as its argument");
             (not_an_object, words)
         }
-        Wrong::Unknown(field) => {
+        ArgumentError::Unknown(field) => {
             let words = format!("Unrecognized {what} to {name}: {field}");
             (unknown, words)
         }
-        Wrong::Missing(field) => {
+        ArgumentError::Missing(field) => {
             let words = format!("Missing '{field}' parameter to {name}");
             (missing(field), words)
         }
@@ -46,37 +46,37 @@ pub fn found_unknown(
     name: &str,
     [not_an_object, unknown]: [i32; 2],
     missing: fn(&str) -> i32,
-) -> impl Fn(Wrong<'_>) -> (i32, String) + Copy {
+) -> impl Fn(ArgumentError<'_>) -> (i32, String) + Copy {
     move |wrong| match wrong {
-        Wrong::NotAnObject(ty) => {
+        ArgumentError::NotAnObject(ty) => {
             let words = format!("{name} requires an object as an argument, found: {ty}");
             (not_an_object, words)
         }
-        Wrong::Unknown(field) => (
+        ArgumentError::Unknown(field) => (
             unknown,
             format!("{name} found an unknown argument: {field}"),
         ),
-        Wrong::Missing(field) => {
+        ArgumentError::Missing(field) => {
             let words = format!("{name} requires '{field}' to be specified");
             (missing(field), words)
         }
     }
 }
 
-/// Reads the arguments of an operator that takes the first (or last, or largest) n of its input. `not_an_object` is the code
-/// for an argument that is not an object.
+/// Reads the arguments of an operator that takes the first (or last, or largest) n of its input. `not_an_object` is the
+/// code for an argument that is not an object.
 pub fn n_and_input<'a>(
-    arg: Argument<'a>,
+    arg: ExprArgument<'a>,
     not_an_object: i32,
 ) -> Result<(ValueRef<'a>, ValueRef<'a>)> {
     let [n, input] = arg.named(["n", "input"], |wrong| match wrong {
-        Wrong::NotAnObject(_) => (not_an_object, arg.not_an_object()),
-        Wrong::Unknown(field) => {
+        ArgumentError::NotAnObject(_) => (not_an_object, arg.not_an_object()),
+        ArgumentError::Unknown(field) => {
             let words = format!("Unknown argument for 'n' operator: {field}");
             (5787901, words)
         }
-        Wrong::Missing("n") => (5787906, "Missing value for 'n'".to_owned()),
-        Wrong::Missing(field) => (5787907, format!("Missing value for '{field}'")),
+        ArgumentError::Missing("n") => (5787906, "Missing value for 'n'".to_owned()),
+        ArgumentError::Missing(field) => (5787907, format!("Missing value for '{field}'")),
     })?;
     Ok((n.required()?, input.required()?))
 }
@@ -117,9 +117,9 @@ pub fn show(value: ValueRef<'_>) -> String {
     value.to_string()
 }
 
-// === impl Argument ===
+// === impl ExprArgument ===
 
-impl<'a> Argument<'a> {
+impl<'a> ExprArgument<'a> {
     /// Reads named arguments from an object.
     pub fn named<const N: usize, W, E>(
         self,
@@ -127,7 +127,7 @@ impl<'a> Argument<'a> {
         words: W,
     ) -> Result<[NamedArg<'a, W>; N]>
     where
-        W: Fn(Wrong<'_>) -> E + Copy,
+        W: Fn(ArgumentError<'_>) -> E + Copy,
         E: Into<Error>,
     {
         args::named(self.value, names, words)

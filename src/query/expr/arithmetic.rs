@@ -1,7 +1,7 @@
 //! `$add`, `$subtract`, `$multiply`, `$divide`, `$mod`, `$abs`.
 
 use super::total::Total;
-use super::{Call, Env};
+use super::{Env, ExprCall};
 use crate::error::{Code, Error, Result};
 use crate::value::{Num, Val, Value};
 
@@ -10,7 +10,7 @@ pub fn num_val<'a>(num: Num) -> Result<Val<'a>> {
 }
 
 /// Adds numbers and at most one date. With a date, the sum is a date.
-pub fn add<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn add<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let mut total = Total::default();
     // If one of the numbers is a decimal, the numbers are added one by one as decimals.
     let mut running: Option<Num> = None;
@@ -55,7 +55,7 @@ pub fn add<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
 }
 
 /// Subtracts two numbers, two dates (giving the milliseconds between them), or a number from a date.
-pub fn subtract<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn subtract<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let left = call.arg(0, env)?;
     let right = call.arg(1, env)?;
     let (left, right) = (left.as_ref(), right.as_ref());
@@ -75,7 +75,7 @@ pub fn subtract<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
             let offset = match num {
                 Num::Double(value) => Num::Double(value.round()).to_i64_exact(),
                 Num::Decimal(value) => value.to_i64_round(),
-                whole => whole.to_i64_exact(),
+                integer => integer.to_i64_exact(),
             };
             let moved = offset
                 .and_then(|offset| millis.checked_sub(offset))
@@ -93,7 +93,7 @@ pub fn subtract<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     ))
 }
 
-pub fn multiply<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn multiply<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let mut product = Num::Int32(1);
     for arg in &call.args {
         let value = arg.eval_in(env)?;
@@ -116,7 +116,7 @@ pub fn multiply<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
 }
 
 /// Evaluates the two numbers of an operator. `None` means that one is null.
-fn pair<'a>(call: &'a Call, env: Env<'a>, refused: Code) -> Result<Option<(Num, Num)>> {
+fn pair<'a>(call: &'a ExprCall, env: Env<'a>, refused: Code) -> Result<Option<(Num, Num)>> {
     let left = call.arg(0, env)?;
     let right = call.arg(1, env)?;
     let (left, right) = (left.as_ref(), right.as_ref());
@@ -136,7 +136,7 @@ fn pair<'a>(call: &'a Call, env: Env<'a>, refused: Code) -> Result<Option<(Num, 
 }
 
 /// Divides to a double, or to a decimal if one of the two is a decimal.
-pub fn divide<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn divide<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let Some((a, b)) = pair(call, env, Code::TypeMismatch)? else {
         return Ok(Val::NULL);
     };
@@ -156,7 +156,7 @@ pub fn divide<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
 }
 
 /// Returns the remainder, with the sign of the dividend.
-pub fn modulo<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn modulo<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let Some((a, b)) = pair(call, env, Code::Location(16611))? else {
         return Ok(Val::NULL);
     };
@@ -182,7 +182,7 @@ pub fn modulo<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
 }
 
 /// Evaluates the only number of an operator. `None` means null.
-pub fn single<'a>(call: &'a Call, env: Env<'a>) -> Result<Option<Num>> {
+pub fn single<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Option<Num>> {
     let value = call.arg(0, env)?;
     let value = value.as_ref();
     match value.as_num() {
@@ -199,7 +199,7 @@ pub fn single<'a>(call: &'a Call, env: Env<'a>) -> Result<Option<Num>> {
     }
 }
 
-pub fn abs<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn abs<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let Some(num) = single(call, env)? else {
         return Ok(Val::NULL);
     };

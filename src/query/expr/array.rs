@@ -3,7 +3,7 @@
 
 use super::args::{bool_val, count_val, int_val, integral_i32, show};
 use super::substring::optional;
-use super::{Call, Env, Expr};
+use super::{Env, Expr, ExprCall};
 use crate::error::{Error, Result};
 use crate::value::{ArrayBuilder, Doc, Type, Val, Value, ValueRef, check_size, equal};
 
@@ -43,7 +43,7 @@ fn pick<'a>(array: Val<'a>, choose: impl Fn(Doc<'_>) -> Option<ValueRef<'_>>) ->
 }
 
 /// Returns the element at an index. A negative index counts from the end; an index outside the array gives a missing value.
-pub fn array_elem_at<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn array_elem_at<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let array = call.arg(0, env)?;
     let index = call.arg(1, env)?;
     let index = index.as_ref();
@@ -90,7 +90,7 @@ pub fn array_elem_at<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
 
 /// Evaluates the only argument, which must be an array. `None` means null.
 fn only_array<'a>(
-    call: &'a Call,
+    call: &'a ExprCall,
     env: Env<'a>,
     refuse: impl Fn(&str) -> Error,
 ) -> Result<Option<Val<'a>>> {
@@ -105,7 +105,7 @@ fn only_array<'a>(
 }
 
 fn end<'a>(
-    call: &'a Call,
+    call: &'a ExprCall,
     env: Env<'a>,
     choose: impl Fn(Doc<'_>) -> Option<ValueRef<'_>>,
 ) -> Result<Val<'a>> {
@@ -118,16 +118,16 @@ fn end<'a>(
     Ok(array.map_or(Val::NULL, |array| pick(array, choose)))
 }
 
-pub fn first<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn first<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     end(call, env, |array| items(array).next())
 }
 
-pub fn last<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn last<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     end(call, env, |array| items(array).last())
 }
 
 /// Returns a part of an array, from `[array, n]` or `[array, position, n]`.
-pub fn slice<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn slice<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let array = call.arg(0, env)?;
     let second = call.arg(1, env)?;
     let second = second.as_ref();
@@ -143,7 +143,7 @@ pub fn slice<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
             ),
         ));
     };
-    let whole = |value: ValueRef<'_>, code: i32, which: &str| {
+    let integer = |value: ValueRef<'_>, code: i32, which: &str| {
         if !value.ty().is_number() {
             return Err(Error::location(
                 code,
@@ -163,14 +163,14 @@ pub fn slice<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
             )
         })
     };
-    let second = i64::from(whole(second, 28725, "Second")?);
+    let second = i64::from(integer(second, 28725, "Second")?);
     let length = elements.count() as i64;
     let (start, count) = if call.args.len() > 2 {
         let third = call.arg(2, env)?;
         if third.as_ref().is_nullish() {
             return Ok(Val::NULL);
         }
-        let count = i64::from(whole(third.as_ref(), 28727, "Third")?);
+        let count = i64::from(integer(third.as_ref(), 28727, "Third")?);
         if count <= 0 {
             return Err(Error::location(
                 28729,
@@ -193,7 +193,7 @@ pub fn slice<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     build(items(elements).skip(start).take(count))
 }
 
-pub fn size<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn size<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let value = call.arg(0, env)?;
     match value.as_ref().as_array() {
         Some(array) => count_val(array.count()),
@@ -207,11 +207,11 @@ pub fn size<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     }
 }
 
-pub fn is_array<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn is_array<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     bool_val(call.arg(0, env)?.ty() == Type::Array)
 }
 
-pub fn concat_arrays<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn concat_arrays<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let mut bytes = Vec::new();
     let mut out = ArrayBuilder::begin(&mut bytes);
     for arg in &call.args {
@@ -238,7 +238,7 @@ pub fn concat_arrays<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     Ok(Val::Own(Value::array(bytes)))
 }
 
-pub fn reverse_array<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn reverse_array<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let array = only_array(call, env, |ty| {
         Error::location(
             34435,
@@ -258,7 +258,7 @@ pub fn reverse_array<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     build(all.into_iter().rev())
 }
 
-pub fn in_<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn in_<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let wanted = call.arg(0, env)?;
     let array = call.arg(1, env)?;
     match array.as_ref().as_array() {
@@ -273,7 +273,7 @@ pub fn in_<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     }
 }
 
-pub fn index_of_array<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn index_of_array<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let array = call.arg(0, env)?;
     if array.as_ref().is_nullish() {
         return Ok(Val::NULL);
@@ -305,7 +305,7 @@ pub fn index_of_array<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
         if value.is_missing() {
             return Ok(otherwise);
         }
-        let whole = integral_i32(value).ok_or_else(|| {
+        let integer = integral_i32(value).ok_or_else(|| {
             Error::location(
                 9711600,
                 format!(
@@ -315,10 +315,10 @@ pub fn index_of_array<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
                 ),
             )
         })?;
-        usize::try_from(whole).map_err(|_| {
+        usize::try_from(integer).map_err(|_| {
             Error::location(
                 9711601,
-                format!("$indexOfArray requires a nonnegative {which} index, found: {whole}"),
+                format!("$indexOfArray requires a nonnegative {which} index, found: {integer}"),
             )
         })
     };

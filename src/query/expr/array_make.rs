@@ -1,10 +1,10 @@
 //! Operators that build arrays: `$range`, `$zip`.
 
-use super::args::{Argument, integral_i32, show};
+use super::args::{ExprArgument, integral_i32, show};
 use super::array::items;
-use super::node::{Call, Expr, ExprOp};
+use super::node::{Expr, ExprCall, ExprOp};
 use super::{Env, LiveValues, fuel};
-use crate::args::Wrong;
+use crate::args::ArgumentError;
 use crate::error::{Code, Error, Result};
 use crate::value::{ArrayBuilder, MAX_INTERNAL_DOCUMENT, Val, Value, ValueRef, check_size};
 
@@ -15,8 +15,8 @@ struct Zip {
     longest: bool,
 }
 
-pub fn range<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
-    let whole = |at: usize, code: i32, what: &str| -> Result<i64> {
+pub fn range<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
+    let integer = |at: usize, code: i32, what: &str| -> Result<i64> {
         let value = call.arg(at, env)?;
         let value = value.as_ref();
         if !value.ty().is_number() {
@@ -38,10 +38,10 @@ pub fn range<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
             )
         })
     };
-    let start = whole(0, 34443, "starting")?;
-    let end = whole(1, 34445, "ending")?;
+    let start = integer(0, 34443, "starting")?;
+    let end = integer(1, 34445, "ending")?;
     let step = if call.args.len() > 2 {
-        whole(2, 34447, "step")?
+        integer(2, 34447, "step")?
     } else {
         1
     };
@@ -76,16 +76,16 @@ pub fn range<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     Ok(Val::Own(Value::array(bytes)))
 }
 
-pub fn zip(arg: Argument<'_>) -> Result<Expr> {
+pub fn zip(arg: ExprArgument<'_>) -> Result<Expr> {
     let [inputs, defaults, longest] = arg.named(
         ["inputs", "defaults", "useLongestLength"],
         |wrong| match wrong {
-            Wrong::NotAnObject(ty) => {
+            ArgumentError::NotAnObject(ty) => {
                 let words = format!("$zip only supports an object as an argument, found {ty}");
                 (34460, words)
             }
             // No argument is required, so `Missing` does not occur.
-            Wrong::Unknown(field) | Wrong::Missing(field) => {
+            ArgumentError::Unknown(field) | ArgumentError::Missing(field) => {
                 (34464, format!("$zip found an unknown argument: {field}"))
             }
         },

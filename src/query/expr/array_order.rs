@@ -1,12 +1,13 @@
-//! Arrays in order: `$sortArray`, and the first, last, largest and smallest n elements (`$firstN`, `$lastN`, `$maxN`, `$minN`).
+//! Arrays in order: `$sortArray`, and the first, last, largest and smallest n elements (`$firstN`, `$lastN`, `$maxN`,
+//! `$minN`).
 
 use super::Env;
-use super::args::{Argument, found_unknown, integral_i64, n_and_input, show};
+use super::args::{ExprArgument, found_unknown, integral_i64, n_and_input, show};
 use super::array::{build, items};
 use super::node::{Expr, ExprOp};
 use crate::error::{Error, Result};
 use crate::query::Survey;
-use crate::query::direction::Direction;
+use crate::query::direction::SortDirection;
 use crate::query::element_order::ElementOrder;
 use crate::value::{Doc, Path, Type, Val, ValueRef, compare};
 
@@ -26,7 +27,7 @@ struct TakeN {
 /// A function that picks n elements of an array.
 type Take = fn(usize, Doc<'_>) -> Result<Val<'static>>;
 
-pub fn sort_array(arg: Argument<'_>) -> Result<Expr> {
+pub fn sort_array(arg: ExprArgument<'_>) -> Result<Expr> {
     let [input, by] = arg.named(
         ["input", "sortBy"],
         found_unknown("$sortArray", [2942500, 2942501], |field| match field {
@@ -52,7 +53,7 @@ fn order(by: ValueRef<'_>) -> Result<ElementOrder> {
                 ),
             ));
         }
-        let direction = by.as_num().and_then(Direction::of_elements);
+        let direction = by.as_num().and_then(SortDirection::of_elements);
         return direction.map(ElementOrder::Whole).ok_or_else(|| {
             Error::location(2942506, "The $sort element value must be either 1 or -1")
         });
@@ -65,7 +66,7 @@ fn order(by: ValueRef<'_>) -> Result<ElementOrder> {
     }
     let mut keys = Vec::new();
     for elem in fields {
-        let direction = elem.value.as_num().and_then(Direction::of_elements);
+        let direction = elem.value.as_num().and_then(SortDirection::of_elements);
         let direction = direction.ok_or_else(|| {
             Error::location(
                 2942505,
@@ -77,29 +78,29 @@ fn order(by: ValueRef<'_>) -> Result<ElementOrder> {
     Ok(ElementOrder::Fields(keys))
 }
 
-pub fn first_n(arg: Argument<'_>) -> Result<Expr> {
+pub fn first_n(arg: ExprArgument<'_>) -> Result<Expr> {
     take_n(arg, 5787801, |n, array| build(items(array).take(n)))
 }
 
-pub fn last_n(arg: Argument<'_>) -> Result<Expr> {
+pub fn last_n(arg: ExprArgument<'_>) -> Result<Expr> {
     take_n(arg, 5787801, |n, array| {
         build(items(array).skip(array.count().saturating_sub(n)))
     })
 }
 
-pub fn max_n(arg: Argument<'_>) -> Result<Expr> {
+pub fn max_n(arg: ExprArgument<'_>) -> Result<Expr> {
     take_n(arg, 5787900, |n, array| {
         build(in_order(array).into_iter().rev().take(n))
     })
 }
 
-pub fn min_n(arg: Argument<'_>) -> Result<Expr> {
+pub fn min_n(arg: ExprArgument<'_>) -> Result<Expr> {
     take_n(arg, 5787900, |n, array| {
         build(in_order(array).into_iter().take(n))
     })
 }
 
-fn take_n(arg: Argument<'_>, not_an_object: i32, take: Take) -> Result<Expr> {
+fn take_n(arg: ExprArgument<'_>, not_an_object: i32, take: Take) -> Result<Expr> {
     let (n, input) = n_and_input(arg, not_an_object)?;
     Ok(Expr::op(TakeN {
         take,

@@ -1,6 +1,6 @@
 //! `$let`, `$map`, `$filter`, `$reduce`: expressions that define variables for a part of themselves.
 
-use super::args::{Argument, found_unknown, integral_i32, show, unrecognized};
+use super::args::{ExprArgument, found_unknown, integral_i32, show, unrecognized};
 use super::node::{Expr, ExprOp, check_depth};
 use super::parse::operand;
 use super::{Env, LiveValues, fuel};
@@ -44,7 +44,7 @@ struct Reduce {
     pass: u64,
 }
 
-pub fn let_(arg: Argument<'_>) -> Result<Expr> {
+pub fn let_(arg: ExprArgument<'_>) -> Result<Expr> {
     let scope = arg.scope;
     let [vars, body] = arg.named(
         ["vars", "in"],
@@ -84,7 +84,7 @@ fn variable(given: Option<ValueRef<'_>>) -> Result<String> {
     Ok(name.to_owned())
 }
 
-pub fn map(arg: Argument<'_>) -> Result<Expr> {
+pub fn map(arg: ExprArgument<'_>) -> Result<Expr> {
     let [input, name, body] = arg.named(
         ["input", "as", "in"],
         unrecognized("parameter", "$map", [16878, 16879], |field| match field {
@@ -104,7 +104,7 @@ pub fn map(arg: Argument<'_>) -> Result<Expr> {
     }))
 }
 
-pub fn filter(arg: Argument<'_>) -> Result<Expr> {
+pub fn filter(arg: ExprArgument<'_>) -> Result<Expr> {
     let [input, name, test, limit] = arg.named(
         ["input", "as", "cond", "limit"],
         unrecognized(
@@ -130,7 +130,7 @@ pub fn filter(arg: Argument<'_>) -> Result<Expr> {
     }))
 }
 
-pub fn reduce(arg: Argument<'_>) -> Result<Expr> {
+pub fn reduce(arg: ExprArgument<'_>) -> Result<Expr> {
     let [input, initial, body] = arg.named(
         ["input", "initialValue", "in"],
         found_unknown("$reduce", [40075, 40076], |field| match field {
@@ -151,8 +151,8 @@ pub fn reduce(arg: Argument<'_>) -> Result<Expr> {
     }))
 }
 
-/// Returns the cost of one pass of a loop, without the values it builds and the loops inside it: one unit, and more for a long
-/// body.
+/// Returns the cost of one pass of a loop, without the values it builds and the loops inside it: one unit, and more for a
+/// long body.
 fn pass(body: &Expr) -> u64 {
     const PARTS_PER_UNIT: u64 = 16;
     /// The limit of the count. Without it, the body of an inner loop would be counted again at every level.
@@ -182,8 +182,8 @@ fn elements<'v>(input: &'v Val<'_>, refuse: impl Fn(&str) -> Error) -> Result<Op
     }
 }
 
-/// Checks the depth of a value that a variable is bound to. Nested expressions are no deeper than the client wrote them, but
-/// each variable stands for another such expression.
+/// Checks the depth of a value that a variable is bound to. Nested expressions are no deeper than the client wrote them,
+/// but each variable stands for another such expression.
 pub fn shallow(value: Val<'_>) -> Result<Val<'_>> {
     if let Val::Own(value) = &value {
         check_depth(value.as_ref())?;

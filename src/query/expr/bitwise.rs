@@ -1,12 +1,12 @@
 //! `$bitAnd`, `$bitOr`, `$bitXor`, `$bitNot` over ints and longs.
 
 use super::arithmetic::num_val;
-use super::{Call, Env};
+use super::{Env, ExprCall};
 use crate::error::{Code, Error, Result};
 use crate::value::{Num, Val};
 
 fn fold<'a>(
-    call: &'a Call,
+    call: &'a ExprCall,
     env: Env<'a>,
     start: i32,
     combine: fn(i64, i64) -> i64,
@@ -39,19 +39,19 @@ fn fold<'a>(
     })
 }
 
-pub fn and<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn and<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     fold(call, env, -1, |a, b| a & b)
 }
 
-pub fn or<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn or<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     fold(call, env, 0, |a, b| a | b)
 }
 
-pub fn xor<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn xor<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     fold(call, env, 0, |a, b| a ^ b)
 }
 
-pub fn not<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn not<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let value = call.arg(0, env)?;
     let value = value.as_ref();
     match value.as_num() {

@@ -1,14 +1,14 @@
 //! `$and`, `$or`, `$not`.
 
 use super::Env;
-use super::args::{Argument, bool_val};
-use super::node::{Call, Eval, Expr};
+use super::args::{ExprArgument, bool_val};
+use super::node::{Eval, Expr, ExprCall};
 use crate::error::Result;
 use crate::value::{Val, Value, is_true};
 
 /// Parses `$and` or `$or`. A constant that decides the result replaces the whole expression, at any position, as in
 /// MongoDB's optimizer.
-fn parse(arg: Argument<'_>, decides: bool, eval: Eval) -> Result<Expr> {
+fn parse(arg: ExprArgument<'_>, decides: bool, eval: Eval) -> Result<Expr> {
     let args = arg.list()?;
     let decided = args.iter().any(|arg| {
         arg.as_const()
@@ -20,16 +20,16 @@ fn parse(arg: Argument<'_>, decides: bool, eval: Eval) -> Result<Expr> {
     Ok(Expr::call(arg.name, args, eval))
 }
 
-pub fn and(arg: Argument<'_>) -> Result<Expr> {
+pub fn and(arg: ExprArgument<'_>) -> Result<Expr> {
     parse(arg, false, all)
 }
 
-pub fn or(arg: Argument<'_>) -> Result<Expr> {
+pub fn or(arg: ExprArgument<'_>) -> Result<Expr> {
     parse(arg, true, any)
 }
 
 /// Returns false at the first false argument. Without arguments the result is true.
-fn all<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+fn all<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     for arg in &call.args {
         if !is_true(arg.eval_in(env)?.as_ref()) {
             return bool_val(false);
@@ -39,7 +39,7 @@ fn all<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
 }
 
 /// Returns true at the first true argument. Without arguments the result is false.
-fn any<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+fn any<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     for arg in &call.args {
         if is_true(arg.eval_in(env)?.as_ref()) {
             return bool_val(true);
@@ -48,7 +48,7 @@ fn any<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     bool_val(false)
 }
 
-pub fn not<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn not<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     bool_val(!is_true(call.arg(0, env)?.as_ref()))
 }
 

@@ -3,41 +3,41 @@
 use std::cmp::Ordering;
 
 use super::args::{bool_val, int_val};
-use super::{Call, Env};
+use super::{Env, ExprCall};
 use crate::error::Result;
 use crate::value::{Val, compare};
 
-fn order<'a>(call: &'a Call, env: Env<'a>) -> Result<Ordering> {
+fn order<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Ordering> {
     let left = call.arg(0, env)?;
     let right = call.arg(1, env)?;
     Ok(compare(left.as_ref(), right.as_ref()))
 }
 
-pub fn cmp<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn cmp<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     int_val(order(call, env)? as i32)
 }
 
-pub fn eq<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn eq<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     bool_val(order(call, env)?.is_eq())
 }
 
-pub fn ne<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn ne<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     bool_val(order(call, env)?.is_ne())
 }
 
-pub fn gt<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn gt<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     bool_val(order(call, env)?.is_gt())
 }
 
-pub fn gte<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn gte<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     bool_val(order(call, env)?.is_ge())
 }
 
-pub fn lt<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn lt<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     bool_val(order(call, env)?.is_lt())
 }
 
-pub fn lte<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn lte<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     bool_val(order(call, env)?.is_le())
 }
 

@@ -1,9 +1,9 @@
 //! `$cond`, `$ifNull`, `$switch`: only the chosen part is evaluated.
 
-use super::args::{Argument, found_unknown, unrecognized};
-use super::node::{Call, Expr, ExprOp};
+use super::args::{ExprArgument, found_unknown, unrecognized};
+use super::node::{Expr, ExprCall, ExprOp};
 use super::{Arity, Env};
-use crate::args::{Wrong, named};
+use crate::args::{ArgumentError, named};
 use crate::error::{Error, Result};
 use crate::value::{Doc, Val, ValueRef, is_true};
 
@@ -22,7 +22,7 @@ struct Switch {
 }
 
 /// Parses `[if, then, else]` or `{if, then, else}`.
-pub fn cond(arg: Argument<'_>) -> Result<Expr> {
+pub fn cond(arg: ExprArgument<'_>) -> Result<Expr> {
     let parts = if arg.value.as_doc().is_some() {
         let [test, then, otherwise] = arg.named(
             ["if", "then", "else"],
@@ -54,7 +54,7 @@ pub fn cond(arg: Argument<'_>) -> Result<Expr> {
     }))
 }
 
-pub fn if_null(arg: Argument<'_>) -> Result<Expr> {
+pub fn if_null(arg: ExprArgument<'_>) -> Result<Expr> {
     let args = arg.list()?;
     if args.len() < 2 {
         return Err(Error::location(
@@ -66,7 +66,7 @@ pub fn if_null(arg: Argument<'_>) -> Result<Expr> {
 }
 
 /// Returns the first argument that is not null. If all are null, returns the last one, which may be null or missing.
-fn first_not_null<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+fn first_not_null<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let mut last = Val::MISSING;
     for arg in &call.args {
         last = arg.eval_in(env)?;
@@ -77,7 +77,7 @@ fn first_not_null<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     Ok(last)
 }
 
-pub fn switch(arg: Argument<'_>) -> Result<Expr> {
+pub fn switch(arg: ExprArgument<'_>) -> Result<Expr> {
     let [branches, default] = arg.named(
         ["branches", "default"],
         found_unknown("$switch", [40060, 40067], |_| 40068),
@@ -133,21 +133,21 @@ fn prune(branches: Vec<(Expr, Expr)>, mut default: Option<Expr>) -> Result<Expr>
     }))
 }
 
-fn branch(value: ValueRef<'_>, arg: Argument<'_>) -> Result<(Expr, Expr)> {
+fn branch(value: ValueRef<'_>, arg: ExprArgument<'_>) -> Result<(Expr, Expr)> {
     let [case, then] = named(value, ["case", "then"], |wrong| match wrong {
-        Wrong::NotAnObject(ty) => {
+        ArgumentError::NotAnObject(ty) => {
             let words = format!("$switch expected each branch to be an object, found: {ty}");
             (40062, words)
         }
-        Wrong::Unknown(field) => {
+        ArgumentError::Unknown(field) => {
             let words = format!("$switch found an unknown argument to a branch: {field}");
             (40063, words)
         }
-        Wrong::Missing("case") => {
+        ArgumentError::Missing("case") => {
             let words = "$switch requires each branch have a 'case' expression";
             (40064, words.to_owned())
         }
-        Wrong::Missing(field) => {
+        ArgumentError::Missing(field) => {
             let words = format!("$switch requires each branch have a '{field}' expression.");
             (40065, words)
         }

@@ -8,17 +8,17 @@ use crate::value::{Doc, Val, ValueRef};
 pub struct Env<'a> {
     pub root: Doc<'a>,
     pub vars: &'a Vars,
-    frame: Option<&'a Frame<'a>>,
+    frame: Option<&'a VariableFrame<'a>>,
     /// Whether this is an accumulator. MongoDB evaluates those in its newer engine, which uses other codes for some errors.
     pub in_group: bool,
 }
 
 /// Variables that an operator defines for a part of its expression. The frame lives on the stack of that operator.
-pub struct Frame<'a> {
+pub struct VariableFrame<'a> {
     /// The slot of the first value.
     first: usize,
     values: &'a [Val<'a>],
-    below: Option<&'a Frame<'a>>,
+    below: Option<&'a VariableFrame<'a>>,
 }
 
 // === impl Env ===
@@ -42,8 +42,8 @@ impl<'a> Env<'a> {
     }
 
     /// Returns a frame with `values` in the slots from `first` on.
-    pub fn frame(self, first: usize, values: &'a [Val<'a>]) -> Frame<'a> {
-        Frame {
+    pub fn frame(self, first: usize, values: &'a [Val<'a>]) -> VariableFrame<'a> {
+        VariableFrame {
             first,
             values,
             below: self.frame,
@@ -51,7 +51,7 @@ impl<'a> Env<'a> {
     }
 
     #[must_use]
-    pub fn within(self, frame: &'a Frame<'a>) -> Self {
+    pub fn within(self, frame: &'a VariableFrame<'a>) -> Self {
         Self {
             frame: Some(frame),
             ..self

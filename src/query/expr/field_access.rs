@@ -1,9 +1,9 @@
 //! Access to one field by its exact name, even with dots and dollar signs: `$getField`, `$setField`, `$unsetField`.
 
 use super::Env;
-use super::args::{Argument, found_unknown, show};
+use super::args::{ExprArgument, found_unknown, show};
 use super::node::{Expr, ExprOp};
-use crate::args::Wrong;
+use crate::args::ArgumentError;
 use crate::error::{Error, Result};
 use crate::query::Survey;
 use crate::value::{Doc, DocBuilder, Type, Val, Value, ValueRef, check_size};
@@ -24,7 +24,7 @@ struct SetField {
 }
 
 /// Parses `{field, input}`, or only the name of a field of the current document.
-pub fn get_field(arg: Argument<'_>) -> Result<Expr> {
+pub fn get_field(arg: ExprArgument<'_>) -> Result<Expr> {
     // An operator here computes the name.
     let (field, input) = if arg.plain_object().is_none() {
         let field = arg.operand(arg.value)?;
@@ -59,30 +59,30 @@ fn not_a_name(value: ValueRef<'_>) -> Error {
     )
 }
 
-pub fn set_field(arg: Argument<'_>) -> Result<Expr> {
+pub fn set_field(arg: ExprArgument<'_>) -> Result<Expr> {
     let [field, input, value] = arg.named(["field", "input", "value"], words(arg.name))?;
     let field = field.required()?;
     let value = arg.operand(value.required()?)?;
     set(arg, field, input.required()?, value)
 }
 
-pub fn unset_field(arg: Argument<'_>) -> Result<Expr> {
+pub fn unset_field(arg: ExprArgument<'_>) -> Result<Expr> {
     let [field, input] = arg.named(["field", "input"], words(arg.name))?;
     let field = field.required()?;
     set(arg, field, input.required()?, Expr::Const(Value::missing()))
 }
 
-fn words(name: &str) -> impl Fn(Wrong<'_>) -> (i32, String) + Copy {
+fn words(name: &str) -> impl Fn(ArgumentError<'_>) -> (i32, String) + Copy {
     move |wrong| match wrong {
-        Wrong::NotAnObject(ty) => {
+        ArgumentError::NotAnObject(ty) => {
             let words = format!("{name} only supports an object as its argument, found {ty}");
             (4161100, words)
         }
-        Wrong::Unknown(field) => {
+        ArgumentError::Unknown(field) => {
             let words = format!("{name} found an unknown argument: {field}");
             (4161101, words)
         }
-        Wrong::Missing(field) => {
+        ArgumentError::Missing(field) => {
             let number = match field {
                 "field" => 4161102,
                 "value" => 4161103,
@@ -93,7 +93,12 @@ fn words(name: &str) -> impl Fn(Wrong<'_>) -> (i32, String) + Copy {
     }
 }
 
-fn set(arg: Argument<'_>, field: ValueRef<'_>, input: ValueRef<'_>, value: Expr) -> Result<Expr> {
+fn set(
+    arg: ExprArgument<'_>,
+    field: ValueRef<'_>,
+    input: ValueRef<'_>,
+    value: Expr,
+) -> Result<Expr> {
     let name = arg.name;
     let input = arg.operand(input)?;
     if field.as_str().is_some_and(|text| text.starts_with('$')) {

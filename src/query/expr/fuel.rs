@@ -93,7 +93,7 @@ mod tests {
     use bson::bson;
 
     #[test]
-    fn loops_in_loops_end() {
+    fn nested_loops_end_at_the_limit() {
         let mut expr = bson!("$$this");
         for _ in 0..4 {
             expr = bson!({"$reduce": {
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn looking_through_a_large_array_again_and_again_ends() {
+    fn repeated_searches_of_a_large_array_end_at_the_limit() {
         let expr = bson!({"$let": {"vars": {"all": {"$range": [0, 500_000]}}, "in": {
             "$size": {"$map": {"input": "$$all", "in": {"$in": [-1, "$$all"]}}}
         }}});
@@ -113,14 +113,14 @@ mod tests {
     }
 
     #[test]
-    fn many_large_values_at_a_time_are_refused() {
+    fn many_large_values_at_once_are_refused() {
         let large = bson!({"$range": [0, 300_000]});
         let vars: bson::Document = (0..6).map(|n| (format!("v{n}"), large.clone())).collect();
         check::errors(&[(bson!({"$let": {"vars": vars, "in": 1}}), 146)]);
     }
 
     #[test]
-    fn what_grows_is_not_folded() {
+    fn growing_expressions_are_not_folded() {
         // A few bytes that would become megabytes as a constant are not folded.
         check::values(&[(bson!({"$size": {"$range": [0, 500_000]}}), bson!(500_000))]);
     }

@@ -3,10 +3,10 @@
 //! A single argument that is an array stands for its elements. Among several arguments, an array is an ordinary value.
 
 use super::Env;
-use super::args::Argument;
+use super::args::ExprArgument;
 use super::arithmetic::num_val;
 use super::array::items;
-use super::node::{Call, Expr, ExprOp};
+use super::node::{Expr, ExprCall, ExprOp};
 use super::total::Total;
 use crate::error::Result;
 use crate::query::accumulator::{self, Deviation, Percentile};
@@ -18,7 +18,7 @@ struct Quantile {
     spec: Percentile,
 }
 
-fn each<'a>(call: &'a Call, env: Env<'a>, mut visit: impl FnMut(ValueRef<'_>)) -> Result<()> {
+fn each<'a>(call: &'a ExprCall, env: Env<'a>, mut visit: impl FnMut(ValueRef<'_>)) -> Result<()> {
     if let [only] = &*call.args {
         let value = only.eval_in(env)?;
         match value.as_ref().as_array() {
@@ -33,7 +33,7 @@ fn each<'a>(call: &'a Call, env: Env<'a>, mut visit: impl FnMut(ValueRef<'_>)) -
     Ok(())
 }
 
-pub fn sum<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn sum<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let mut total = Total::default();
     each(call, env, |value| {
         if let Some(num) = value.as_num() {
@@ -43,7 +43,7 @@ pub fn sum<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     num_val(total.to_num())
 }
 
-pub fn avg<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn avg<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let mut total = Total::default();
     let mut count = 0;
     each(call, env, |value| {
@@ -55,7 +55,7 @@ pub fn avg<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     Ok(Val::Own(accumulator::average(total, count)))
 }
 
-fn extreme<'a>(call: &'a Call, env: Env<'a>, greatest: bool) -> Result<Val<'a>> {
+fn extreme<'a>(call: &'a ExprCall, env: Env<'a>, greatest: bool) -> Result<Val<'a>> {
     let mut best: Option<Value> = None;
     each(call, env, |value| {
         accumulator::keep(&mut best, value, greatest);
@@ -63,15 +63,15 @@ fn extreme<'a>(call: &'a Call, env: Env<'a>, greatest: bool) -> Result<Val<'a>> 
     Ok(best.map_or(Val::NULL, Val::Own))
 }
 
-pub fn min<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn min<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     extreme(call, env, false)
 }
 
-pub fn max<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn max<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     extreme(call, env, true)
 }
 
-fn deviation<'a>(call: &'a Call, env: Env<'a>, sample: bool) -> Result<Val<'a>> {
+fn deviation<'a>(call: &'a ExprCall, env: Env<'a>, sample: bool) -> Result<Val<'a>> {
     let mut deviation = Deviation::default();
     each(call, env, |value| {
         if let Some(num) = value.as_num() {
@@ -81,20 +81,20 @@ fn deviation<'a>(call: &'a Call, env: Env<'a>, sample: bool) -> Result<Val<'a>> 
     Ok(Val::Own(deviation.finish(sample)))
 }
 
-pub fn std_dev_pop<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn std_dev_pop<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     deviation(call, env, false)
 }
 
-pub fn std_dev_samp<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn std_dev_samp<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     deviation(call, env, true)
 }
 
-pub fn median(arg: Argument<'_>) -> Result<Expr> {
+pub fn median(arg: ExprArgument<'_>) -> Result<Expr> {
     let (input, spec) = Percentile::median(arg)?;
     Ok(Expr::op(Quantile { input, spec }))
 }
 
-pub fn percentile(arg: Argument<'_>) -> Result<Expr> {
+pub fn percentile(arg: ExprArgument<'_>) -> Result<Expr> {
     let (input, spec) = Percentile::parse(arg)?;
     Ok(Expr::op(Quantile { input, spec }))
 }

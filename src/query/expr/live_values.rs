@@ -75,7 +75,7 @@ mod tests {
     use bson::{Document, bson};
 
     #[test]
-    fn what_is_kept_at_a_time_is_bounded_and_let_go() {
+    fn live_values_are_limited_and_released() {
         let large = bson!({"$range": [0, 300_000]});
         let many = vec![large.clone(); 4];
         let vars: Document = (0..4).map(|n| (format!("v{n}"), large.clone())).collect();

@@ -3,8 +3,8 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use super::Env;
-use super::args::{Argument, bool_val, count_val};
-use super::node::{Call, Expr, ExprOp};
+use super::args::{ExprArgument, bool_val, count_val};
+use super::node::{Expr, ExprCall, ExprOp};
 use super::text::string_val;
 use crate::error::{Error, Result};
 use crate::value::{Val, Value};
@@ -13,13 +13,13 @@ use crate::value::{Val, Value};
 struct Rand;
 
 /// Returns the value unchanged, even if it looks like an expression.
-pub fn literal(arg: Argument<'_>) -> Result<Expr> {
+pub fn literal(arg: ExprArgument<'_>) -> Result<Expr> {
     Ok(Expr::Const(arg.value.to_value()))
 }
 
 /// Parses `$meta`. No stage here performs a search, so the metadata of a search is missing or unavailable. Metadata that
 /// MongoDB has without a search is refused by name as not implemented.
-pub fn meta(arg: Argument<'_>) -> Result<Expr> {
+pub fn meta(arg: ExprArgument<'_>) -> Result<Expr> {
     let unavailable = |what: &str| {
         Err(Error::location(
             40218,
@@ -54,7 +54,7 @@ pub fn meta(arg: Argument<'_>) -> Result<Expr> {
     }
 }
 
-pub fn rand(arg: Argument<'_>) -> Result<Expr> {
+pub fn rand(arg: ExprArgument<'_>) -> Result<Expr> {
     let Some(arguments) = arg.value.as_doc().or(arg.value.as_array()) else {
         return Err(Error::location(
             10065,
@@ -71,7 +71,7 @@ pub fn rand(arg: Argument<'_>) -> Result<Expr> {
 }
 
 /// Returns the number of bytes in a string or in binary data.
-pub fn binary_size<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn binary_size<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let value = call.arg(0, env)?;
     let value = value.as_ref();
     if value.is_nullish() {
@@ -93,7 +93,7 @@ pub fn binary_size<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     }
 }
 
-pub fn bson_size<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn bson_size<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let value = call.arg(0, env)?;
     let value = value.as_ref();
     if value.is_nullish() {
@@ -111,24 +111,24 @@ pub fn bson_size<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     }
 }
 
-pub fn type_<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn type_<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     string_val(call.arg(0, env)?.ty().alias())
 }
 
-pub fn is_number<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn is_number<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     bool_val(call.arg(0, env)?.ty().is_number())
 }
 
-pub fn ts_second<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn ts_second<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     timestamp(call, env, 5687301, |(seconds, _)| seconds)
 }
 
-pub fn ts_increment<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn ts_increment<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     timestamp(call, env, 5687302, |(_, increment)| increment)
 }
 
 fn timestamp<'a>(
-    call: &'a Call,
+    call: &'a ExprCall,
     env: Env<'a>,
     code: i32,
     part: impl Fn((u32, u32)) -> u32,

@@ -32,20 +32,20 @@ pub enum Expr {
     Object(Arc<[(Box<str>, Expr)]>),
     Array(Arc<[Expr]>),
     /// An operator with positional arguments.
-    Call(Arc<Call>),
+    Call(Arc<ExprCall>),
     /// An operator with its own syntax.
     Op(Arc<dyn ExprOp>),
 }
 
 /// An operator with positional arguments. Their number has been checked.
 #[derive(Debug)]
-pub struct Call {
+pub struct ExprCall {
     pub name: &'static str,
     pub args: Box<[Expr]>,
     pub eval: Eval,
 }
 
-pub type Eval = for<'a> fn(&'a Call, Env<'a>) -> Result<Val<'a>>;
+pub type Eval = for<'a> fn(&'a ExprCall, Env<'a>) -> Result<Val<'a>>;
 
 /// An operator that keeps its parts in its own struct.
 pub trait ExprOp: fmt::Debug + Send + Sync {
@@ -125,7 +125,7 @@ impl Expr {
                 fuel::spend_read(within.data().len())?;
                 path.eval_below(within)
             }
-            Self::Now => Val::Own(Value::date(env.vars.began().0)),
+            Self::Now => Val::Own(Value::date(env.vars.start().0)),
             Self::ClusterTime => match env.vars.cluster_time() {
                 Some((seconds, increment)) => Val::Own(Value::timestamp(seconds, increment)),
                 None => {
@@ -224,7 +224,7 @@ impl Expr {
     }
 
     pub(super) fn call(name: &'static str, args: Vec<Expr>, eval: Eval) -> Self {
-        Self::Call(Arc::new(Call {
+        Self::Call(Arc::new(ExprCall {
             name,
             args: args.into_boxed_slice(),
             eval,
@@ -300,9 +300,9 @@ pub fn nesting(value: ValueRef<'_>, most: usize) -> usize {
     }
 }
 
-// === impl Call ===
+// === impl ExprCall ===
 
-impl Call {
+impl ExprCall {
     /// Evaluates an argument. An optional argument that was not given is missing.
     #[inline]
     pub fn arg<'a>(&'a self, at: usize, env: Env<'a>) -> Result<Val<'a>> {

@@ -3,7 +3,7 @@
 use super::Env;
 use super::args::show;
 use super::array::items;
-use super::node::Call;
+use super::node::ExprCall;
 use crate::error::{Error, Result};
 use crate::value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Type, Val, Value, ValueRef, check_size};
 
@@ -31,7 +31,7 @@ pub fn merge(base: Doc<'_>, over: Doc<'_>) -> Result<DocBuf> {
     Ok(merged)
 }
 
-pub fn merge_objects<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn merge_objects<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let mut result = DocBuf::new();
     for arg in &call.args {
         let value = arg.eval_in(env)?;
@@ -39,16 +39,16 @@ pub fn merge_objects<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
             // A single argument that is an array stands for its elements.
             Some(array) if call.args.len() == 1 => {
                 for item in items(array) {
-                    take_in(&mut result, item)?;
+                    merge_into(&mut result, item)?;
                 }
             }
-            _ => take_in(&mut result, value.as_ref())?,
+            _ => merge_into(&mut result, value.as_ref())?,
         }
     }
     Ok(Val::Own(Value::document(result.into_bytes())))
 }
 
-fn take_in(result: &mut DocBuf, value: ValueRef<'_>) -> Result<()> {
+fn merge_into(result: &mut DocBuf, value: ValueRef<'_>) -> Result<()> {
     if value.is_nullish() {
         return Ok(());
     }
@@ -66,7 +66,7 @@ fn take_in(result: &mut DocBuf, value: ValueRef<'_>) -> Result<()> {
     Ok(())
 }
 
-pub fn object_to_array<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn object_to_array<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let value = call.arg(0, env)?;
     let value = value.as_ref();
     if value.is_nullish() {
@@ -94,7 +94,7 @@ pub fn object_to_array<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
 }
 
 /// Builds a document from `[[k, v], ...]` or `[{k, v}, ...]`. A later value replaces an earlier one with the same name.
-pub fn array_to_object<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn array_to_object<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let value = call.arg(0, env)?;
     let value = value.as_ref();
     if value.is_nullish() {

@@ -2,9 +2,9 @@
 
 use ahash::AHashSet;
 
-use super::args::Argument;
+use super::args::ExprArgument;
 use super::node::Expr;
-use super::table::{Arity, EXPRESSIONS, Parse};
+use super::table::{Arity, EXPRESSIONS, ExprParser};
 use super::text::check_length;
 use super::{FieldPath, field};
 use crate::error::{Code, Error, Result};
@@ -142,8 +142,8 @@ fn operator(name: &str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
     };
     let name = operator.name;
     match EXPRESSIONS.ready(operator)? {
-        Parse::Own(parse) => parse(Argument { name, value, scope }),
-        Parse::Call(arity, eval) => {
+        ExprParser::Own(parse) => parse(ExprArgument { name, value, scope }),
+        ExprParser::Call(arity, eval) => {
             let args = arguments(value, scope)?;
             arity.check(name, args.len())?;
             Ok(Expr::call(name, args, *eval))

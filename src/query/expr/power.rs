@@ -1,9 +1,9 @@
 //! `$sqrt`, `$pow`, `$exp`, `$ln`, `$log`, `$log10`, `$sigmoid`.
 
 use super::Env;
-use super::args::Argument;
+use super::args::ExprArgument;
 use super::arithmetic::{num_val, single};
-use super::node::{Call, Expr};
+use super::node::{Expr, ExprCall};
 use crate::error::{Error, Result};
 use crate::value::{Decimal, Num, Val, ValueRef};
 
@@ -19,7 +19,7 @@ pub fn unary<'a>(
     })
 }
 
-pub fn sqrt<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn sqrt<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let Some(num) = single(call, env)? else {
         return Ok(Val::NULL);
     };
@@ -32,7 +32,7 @@ pub fn sqrt<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     unary(num, f64::sqrt, Decimal::sqrt)
 }
 
-pub fn exp<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn exp<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     match single(call, env)? {
         Some(num) => unary(num, f64::exp, Decimal::exp),
         None => Ok(Val::NULL),
@@ -50,7 +50,7 @@ fn positive(num: Num) -> bool {
 
 /// Computes a logarithm with a fixed base.
 fn logarithm<'a>(
-    call: &'a Call,
+    call: &'a ExprCall,
     env: Env<'a>,
     code: i32,
     double: fn(f64) -> f64,
@@ -75,11 +75,11 @@ fn logarithm<'a>(
     unary(num, double, decimal)
 }
 
-pub fn ln<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn ln<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     logarithm(call, env, 28766, f64::ln, Decimal::ln)
 }
 
-pub fn log10<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn log10<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     logarithm(call, env, 28761, f64::log10, Decimal::log10)
 }
 
@@ -92,7 +92,7 @@ fn part(value: ValueRef<'_>, code: i32, what: &str) -> Result<Num> {
     })
 }
 
-pub fn log<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn log<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let value = call.arg(0, env)?;
     let base = call.arg(1, env)?;
     if value.as_ref().is_nullish() || base.as_ref().is_nullish() {
@@ -130,7 +130,7 @@ pub fn log<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     })
 }
 
-pub fn pow<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn pow<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let base = call.arg(0, env)?;
     let exponent = call.arg(1, env)?;
     if base.as_ref().is_nullish() || exponent.as_ref().is_nullish() {
@@ -187,12 +187,12 @@ fn whole_power(base: i64, exponent: i64) -> Option<i64> {
 }
 
 /// Parses the only argument. An array is not a list of arguments here.
-pub fn sigmoid(arg: Argument<'_>) -> Result<Expr> {
+pub fn sigmoid(arg: ExprArgument<'_>) -> Result<Expr> {
     let only = arg.operand(arg.value)?;
     Ok(Expr::call(arg.name, vec![only], logistic))
 }
 
-fn logistic<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+fn logistic<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let value = call.arg(0, env)?;
     let value = value.as_ref();
     if value.is_nullish() {

@@ -1,9 +1,9 @@
 //! `$regexMatch`, `$regexFind`, `$regexFindAll`.
 
-use super::args::{Argument, bool_val, eval_or};
+use super::args::{ExprArgument, bool_val, eval_or};
 use super::node::{Expr, ExprOp};
 use super::{Env, fuel};
-use crate::args::Wrong;
+use crate::args::ArgumentError;
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::query::Survey;
@@ -33,29 +33,35 @@ enum MatchesWanted {
 /// The longest pattern in bytes. Longer ones are refused, as in mongod.
 const MAX_PATTERN: usize = 16 * 1024;
 
-pub fn regex_match(arg: Argument<'_>) -> Result<Expr> {
+pub fn regex_match(arg: ExprArgument<'_>) -> Result<Expr> {
     parse(arg, MatchesWanted::Whether)
 }
 
-pub fn regex_find(arg: Argument<'_>) -> Result<Expr> {
+pub fn regex_find(arg: ExprArgument<'_>) -> Result<Expr> {
     parse(arg, MatchesWanted::First)
 }
 
-pub fn regex_find_all(arg: Argument<'_>) -> Result<Expr> {
+pub fn regex_find_all(arg: ExprArgument<'_>) -> Result<Expr> {
     parse(arg, MatchesWanted::All)
 }
 
-fn parse(arg: Argument<'_>, wanted: MatchesWanted) -> Result<Expr> {
+fn parse(arg: ExprArgument<'_>, wanted: MatchesWanted) -> Result<Expr> {
     let name = arg.name;
     let [input, regex, options] =
         arg.named(["input", "regex", "options"], |wrong| match wrong {
-            Wrong::NotAnObject(ty) => {
+            ArgumentError::NotAnObject(ty) => {
                 let words = format!("{name} expects an object of named arguments but found: {ty}");
                 (51103, words)
             }
-            Wrong::Unknown(field) => (31024, format!("{name} found unknown argument: {field}")),
-            Wrong::Missing("input") => (31022, format!("{name} requires 'input' parameter")),
-            Wrong::Missing(field) => (31023, format!("{name} requires '{field}' parameter")),
+            ArgumentError::Unknown(field) => {
+                (31024, format!("{name} found unknown argument: {field}"))
+            }
+            ArgumentError::Missing("input") => {
+                (31022, format!("{name} requires 'input' parameter"))
+            }
+            ArgumentError::Missing(field) => {
+                (31023, format!("{name} requires '{field}' parameter"))
+            }
         })?;
     let (input, regex) = (input.required()?, regex.required()?);
     let input = arg.operand(input)?;
@@ -100,8 +106,8 @@ fn pattern(name: &str, regex: ValueRef<'_>, options: ValueRef<'_>) -> Result<Opt
             given.unwrap_or_default(),
         ),
         Type::Regex => {
-            let (source, own) = regex.as_regex().unwrap_or_default();
-            if !own.is_empty() && given.is_some() {
+            let (source, inline_options) = regex.as_regex().unwrap_or_default();
+            if !inline_options.is_empty() && given.is_some() {
                 return Err(Error::location(
                     51107,
                     format!(
@@ -109,7 +115,7 @@ fn pattern(name: &str, regex: ValueRef<'_>, options: ValueRef<'_>) -> Result<Opt
                     ),
                 ));
             }
-            (source, given.unwrap_or(own))
+            (source, given.unwrap_or(inline_options))
         }
         _ if regex.is_nullish() => ("", given.unwrap_or_default()),
         _ => {

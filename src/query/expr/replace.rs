@@ -1,6 +1,6 @@
 //! `$replaceOne`, `$replaceAll`: replace a string with another string.
 
-use super::args::{Argument, found_unknown, show};
+use super::args::{ExprArgument, found_unknown, show};
 use super::node::{Expr, ExprOp};
 use super::text::{check_length, string_val};
 use super::{Env, fuel};
@@ -10,22 +10,22 @@ use crate::value::Val;
 #[derive(Debug)]
 struct Replace {
     name: &'static str,
-    run: Run,
+    run: ReplaceFn,
     input: Expr,
     find: Expr,
     replacement: Expr,
 }
 
 /// A function that replaces a string inside a text with another string.
-type Run = fn(&str, &str, &str) -> Result<Val<'static>>;
+type ReplaceFn = fn(&str, &str, &str) -> Result<Val<'static>>;
 
-pub fn replace_one(arg: Argument<'_>) -> Result<Expr> {
+pub fn replace_one(arg: ExprArgument<'_>) -> Result<Expr> {
     parse(arg, |text, find, replacement| {
         string_val(&text.replacen(find, replacement, 1))
     })
 }
 
-pub fn replace_all(arg: Argument<'_>) -> Result<Expr> {
+pub fn replace_all(arg: ExprArgument<'_>) -> Result<Expr> {
     parse(arg, |text, find, replacement| {
         // The length of the result is checked before the result is built.
         let hits = text.matches(find).count();
@@ -37,7 +37,7 @@ pub fn replace_all(arg: Argument<'_>) -> Result<Expr> {
     })
 }
 
-fn parse(arg: Argument<'_>, run: Run) -> Result<Expr> {
+fn parse(arg: ExprArgument<'_>, run: ReplaceFn) -> Result<Expr> {
     let [input, find, replacement] = arg.named(
         ["input", "find", "replacement"],
         found_unknown(arg.name, [51751, 51750], |field| match field {

@@ -2,42 +2,42 @@
 
 use super::args::show;
 use super::arithmetic::{num_val, single};
-use super::{Call, Env};
+use super::{Env, ExprCall};
 use crate::error::{Error, Result};
 use crate::value::{Decimal, Num, Rounding, Val};
 
-pub fn ceil<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn ceil<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let Some(num) = single(call, env)? else {
         return Ok(Val::NULL);
     };
     num_val(match num {
         Num::Double(value) => Num::Double(value.ceil()),
         Num::Decimal(value) => Num::Decimal(value.quantize(0, Rounding::Up)),
-        whole => whole,
+        integer => integer,
     })
 }
 
-pub fn floor<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn floor<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let Some(num) = single(call, env)? else {
         return Ok(Val::NULL);
     };
     num_val(match num {
         Num::Double(value) => Num::Double(value.floor()),
         Num::Decimal(value) => Num::Decimal(value.quantize(0, Rounding::Down)),
-        whole => whole,
+        integer => integer,
     })
 }
 
-pub fn round<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn round<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     to_place(call, env, Rounding::HalfEven)
 }
 
-pub fn trunc<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn trunc<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     to_place(call, env, Rounding::Zero)
 }
 
 /// Rounds to a number of decimal places. A negative number means places before the decimal point.
-fn to_place<'a>(call: &'a Call, env: Env<'a>, rounding: Rounding) -> Result<Val<'a>> {
+fn to_place<'a>(call: &'a ExprCall, env: Env<'a>, rounding: Rounding) -> Result<Val<'a>> {
     let value = call.arg(0, env)?;
     let value = value.as_ref();
     if value.is_nullish() {
@@ -77,20 +77,20 @@ fn to_place<'a>(call: &'a Call, env: Env<'a>, rounding: Rounding) -> Result<Val<
                 rounded.to_f64()
             })
         }
-        whole if place >= 0 => whole,
-        whole => {
-            let rounded = whole.to_decimal().quantize(-place, rounding);
+        integer if place >= 0 => integer,
+        integer => {
+            let rounded = integer.to_decimal().quantize(-place, rounding);
             let result = rounded.to_i64_exact().ok_or_else(|| {
                 Error::location(
                     51080,
                     format!(
                         "invalid conversion from Decimal128 result in {} resulting from arguments: [{},{place}]",
                         call.name,
-                        whole.to_i64_saturating()
+                        integer.to_i64_saturating()
                     ),
                 )
             })?;
-            match (whole, i32::try_from(result)) {
+            match (integer, i32::try_from(result)) {
                 (Num::Int32(_), Ok(small)) => Num::Int32(small),
                 _ => Num::Int64(result),
             }
@@ -99,7 +99,7 @@ fn to_place<'a>(call: &'a Call, env: Env<'a>, rounding: Rounding) -> Result<Val<
 }
 
 /// Evaluates the second argument, which is 0 by default. `None` means null.
-fn place<'a>(call: &'a Call, env: Env<'a>) -> Result<Option<i32>> {
+fn place<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Option<i32>> {
     if call.args.len() < 2 {
         return Ok(Some(0));
     }
@@ -125,8 +125,8 @@ fn place<'a>(call: &'a Call, env: Env<'a>) -> Result<Option<i32>> {
         ));
     }
     // What 32 bits do not hold is not integral to mongod.
-    let whole = number.to_i64_exact();
-    let place = whole.and_then(|whole| i32::try_from(whole).ok());
+    let integer = number.to_i64_exact();
+    let place = integer.and_then(|integer| i32::try_from(integer).ok());
     let place = place.ok_or_else(|| {
         Error::location(
             51082,

@@ -1,8 +1,8 @@
 //! Arrays as sets, where order and duplicates do not matter.
 
-use super::args::{Argument, bool_val};
+use super::args::{ExprArgument, bool_val};
 use super::array::{build, items};
-use super::node::{Call, Expr};
+use super::node::{Expr, ExprCall};
 use super::{Env, LiveValues, fuel};
 use crate::error::{Error, Result};
 use crate::value::{Val, ValueRef, check_size, compare, is_true};
@@ -41,7 +41,7 @@ fn no_set(code: i32, at: usize, value: ValueRef<'_>) -> Error {
     refuse(code, &words, value)
 }
 
-pub fn set_equals(arg: Argument<'_>) -> Result<Expr> {
+pub fn set_equals(arg: ExprArgument<'_>) -> Result<Expr> {
     let args = arg.list()?;
     if args.len() < 2 {
         return Err(Error::location(
@@ -62,7 +62,7 @@ pub fn set_equals(arg: Argument<'_>) -> Result<Expr> {
     Ok(Expr::call(arg.name, args, same_set))
 }
 
-fn same_set<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+fn same_set<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let mut first: Option<Val<'_>> = None;
     let mut same = true;
     for (at, arg) in call.args.iter().enumerate() {
@@ -80,7 +80,7 @@ fn same_set<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     bool_val(same)
 }
 
-pub fn set_intersection<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn set_intersection<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let values = LiveValues::eval(&call.args, env)?;
     let mut common: Option<Vec<ValueRef<'_>>> = None;
     for value in values.iter() {
@@ -102,7 +102,7 @@ pub fn set_intersection<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     build(common.unwrap_or_default())
 }
 
-pub fn set_union<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn set_union<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     // Constants come last, as in MongoDB's optimizer, so a null among the other arguments decides first.
     let (constant, other): (Vec<_>, Vec<_>) =
         call.args.iter().partition(|arg| arg.as_const().is_some());
@@ -135,7 +135,7 @@ pub fn set_union<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
 }
 
 /// Returns the elements of the first array that are not in the second, in the order of the first.
-pub fn set_difference<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn set_difference<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let left = call.arg(0, env)?;
     let right = call.arg(1, env)?;
     let (left, right) = (left.as_ref(), right.as_ref());
@@ -168,7 +168,7 @@ pub fn set_difference<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     build(kept.into_iter().map(|(_, item)| item))
 }
 
-pub fn set_is_subset<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn set_is_subset<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let left = call.arg(0, env)?;
     let right = call.arg(1, env)?;
     let (left, right) = (left.as_ref(), right.as_ref());
@@ -198,7 +198,7 @@ pub fn set_is_subset<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     bool_val(items(part).all(|item| has(&whole, item)))
 }
 
-pub fn any_element_true<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn any_element_true<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let value = call.arg(0, env)?;
     let array = value.as_ref().as_array().ok_or_else(|| {
         refuse(
@@ -210,7 +210,7 @@ pub fn any_element_true<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     bool_val(items(array).any(is_true))
 }
 
-pub fn all_elements_true<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn all_elements_true<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let value = call.arg(0, env)?;
     let array = value.as_ref().as_array().ok_or_else(|| {
         refuse(

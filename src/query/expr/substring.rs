@@ -2,7 +2,7 @@
 
 use super::args::{count_val, int_val, integral_i32, show};
 use super::text::{coerce, string_val};
-use super::{Call, Env};
+use super::{Env, ExprCall};
 use crate::error::{Error, Result};
 use crate::value::{ArrayBuilder, Num, Type, Val, Value, ValueRef, check_size};
 
@@ -11,7 +11,7 @@ fn begins(text: &str, at: usize) -> bool {
     at >= text.len() || text.is_char_boundary(at)
 }
 
-pub fn substr_bytes<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn substr_bytes<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let text = call.arg(0, env)?;
     let start = call.arg(1, env)?;
     let length = call.arg(2, env)?;
@@ -27,13 +27,13 @@ pub fn substr_bytes<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
                 ),
             )
         })?;
-        let whole = match num {
+        let integer = match num {
             // A decimal is rounded, and a double is truncated.
             Num::Decimal(decimal) => decimal.to_i64_round(),
             other => other.to_i64_trunc(),
         };
-        match (whole, num) {
-            (Some(whole), _) => Ok(whole),
+        match (integer, num) {
+            (Some(integer), _) => Ok(integer),
             // A decimal that does not fit becomes the smallest long.
             (None, Num::Decimal(_)) => Ok(i64::MIN),
             (None, _) => Err(Error::location(
@@ -79,12 +79,12 @@ pub fn substr_bytes<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     string_val(text.get(start..end.min(text.len())).unwrap_or(""))
 }
 
-pub fn substr_cp<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn substr_cp<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let text = call.arg(0, env)?;
     let start = call.arg(1, env)?;
     let length = call.arg(2, env)?;
     let text = coerce(text.as_ref())?;
-    let whole = |value: ValueRef<'_>, codes: [i32; 2], what: &str| {
+    let integer = |value: ValueRef<'_>, codes: [i32; 2], what: &str| {
         if !value.ty().is_number() {
             return Err(Error::location(
                 codes[0],
@@ -106,8 +106,8 @@ pub fn substr_cp<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
             )
         })
     };
-    let start = whole(start.as_ref(), [34450, 34451], "starting index")?;
-    let length = whole(length.as_ref(), [34452, 34453], "length")?;
+    let start = integer(start.as_ref(), [34450, 34451], "starting index")?;
+    let length = integer(length.as_ref(), [34452, 34453], "length")?;
     let Ok(length) = usize::try_from(length) else {
         return Err(Error::location(
             34454,
@@ -133,12 +133,12 @@ pub fn substr_cp<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
 }
 
 /// Returns the range to search, from the optional third and fourth arguments. The range may be empty or lie outside the text.
-pub fn range(call: &Call, first: ValueRef<'_>, last: ValueRef<'_>) -> Result<(usize, usize)> {
+pub fn range(call: &ExprCall, first: ValueRef<'_>, last: ValueRef<'_>) -> Result<(usize, usize)> {
     let bound = |value: ValueRef<'_>, which: &str, otherwise: usize| {
         if value.is_missing() {
             return Ok(otherwise);
         }
-        let whole = integral_i32(value).ok_or_else(|| {
+        let integer = integral_i32(value).ok_or_else(|| {
             Error::location(
                 40096,
                 format!(
@@ -149,11 +149,11 @@ pub fn range(call: &Call, first: ValueRef<'_>, last: ValueRef<'_>) -> Result<(us
                 ),
             )
         })?;
-        usize::try_from(whole).map_err(|_| {
+        usize::try_from(integer).map_err(|_| {
             Error::location(
                 40097,
                 format!(
-                    "{} requires a nonnegative {which} index, found: {whole}",
+                    "{} requires a nonnegative {which} index, found: {integer}",
                     call.name
                 ),
             )
@@ -166,7 +166,7 @@ pub fn range(call: &Call, first: ValueRef<'_>, last: ValueRef<'_>) -> Result<(us
 }
 
 /// Evaluates an optional argument. It is missing if it was not given, and null if it was given but has no value.
-pub fn optional<'a>(call: &'a Call, at: usize, env: Env<'a>) -> Result<Val<'a>> {
+pub fn optional<'a>(call: &'a ExprCall, at: usize, env: Env<'a>) -> Result<Val<'a>> {
     let value = call.arg(at, env)?;
     if call.args.len() > at && value.ty() == Type::Missing {
         return Ok(Val::NULL);
@@ -174,7 +174,7 @@ pub fn optional<'a>(call: &'a Call, at: usize, env: Env<'a>) -> Result<Val<'a>> 
     Ok(value)
 }
 
-pub fn index_of_bytes<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn index_of_bytes<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     index_of(call, env, [40091, 40092], |text, wanted, start, end| {
         let end = end.min(text.len());
         if start > text.len() || end < start {
@@ -191,7 +191,7 @@ pub fn index_of_bytes<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     })
 }
 
-pub fn index_of_cp<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn index_of_cp<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     index_of(call, env, [40093, 40094], |text, wanted, start, end| {
         if text.is_empty() && wanted.is_empty() && start == 0 {
             return Some(0);
@@ -204,7 +204,7 @@ pub fn index_of_cp<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
 }
 
 fn index_of<'a>(
-    call: &'a Call,
+    call: &'a ExprCall,
     env: Env<'a>,
     codes: [i32; 2],
     search: impl Fn(&str, &str, usize, usize) -> Option<usize>,
@@ -241,7 +241,7 @@ fn index_of<'a>(
     }
 }
 
-pub fn split<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn split<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let text = call.arg(0, env)?;
     let separator = call.arg(1, env)?;
     let (text, separator) = (text.as_ref(), separator.as_ref());

@@ -1,7 +1,7 @@
 //! Every expression operator.
 
-use super::args::Argument;
-use super::date::Part;
+use super::args::ExprArgument;
+use super::date::DatePart;
 use super::node::{Eval, Expr};
 use super::{
     arithmetic, array, array_make, array_order, binding, bitwise, boolean, comparison, conditional,
@@ -14,14 +14,14 @@ use crate::vocabulary::{Entry, Vocabulary, planned, ready};
 
 /// The way in which an operator takes its arguments.
 #[derive(Clone, Copy)]
-pub enum Parse {
+pub enum ExprParser {
     /// By position.
     Call(Arity, Eval),
     /// With its own parser.
-    Own(ParseOwn),
+    Own(ParseExpr),
 }
 
-pub type ParseOwn = fn(Argument<'_>) -> Result<Expr>;
+pub type ParseExpr = fn(ExprArgument<'_>) -> Result<Expr>;
 
 #[derive(Clone, Copy)]
 pub enum Arity {
@@ -30,10 +30,10 @@ pub enum Arity {
     Between(usize, usize),
 }
 
-pub static EXPRESSIONS: Vocabulary<Parse> = Vocabulary::new("Expression", ROWS);
+pub static EXPRESSIONS: Vocabulary<ExprParser> = Vocabulary::new("Expression", ROWS);
 
 /// Sorted by name.
-const ROWS: &[Entry<Parse>] = &[
+const ROWS: &[Entry<ExprParser>] = &[
     call("$abs", Arity::Exactly(1), arithmetic::abs),
     call("$acos", Arity::Exactly(1), trigonometry::acos),
     call("$acosh", Arity::Exactly(1), trigonometry::acosh),
@@ -76,9 +76,11 @@ const ROWS: &[Entry<Parse>] = &[
     own("$dateToParts", date::date_to_parts),
     own("$dateToString", date::date_to_string),
     own("$dateTrunc", date::date_trunc),
-    own("$dayOfMonth", |arg| date::extract(arg, Part::DayOfMonth)),
-    own("$dayOfWeek", |arg| date::extract(arg, Part::DayOfWeek)),
-    own("$dayOfYear", |arg| date::extract(arg, Part::DayOfYear)),
+    own("$dayOfMonth", |arg| {
+        date::extract(arg, DatePart::DayOfMonth)
+    }),
+    own("$dayOfWeek", |arg| date::extract(arg, DatePart::DayOfWeek)),
+    own("$dayOfYear", |arg| date::extract(arg, DatePart::DayOfYear)),
     call(
         "$degreesToRadians",
         Arity::Exactly(1),
@@ -99,7 +101,7 @@ const ROWS: &[Entry<Parse>] = &[
     own("$getField", field_access::get_field),
     call("$gt", Arity::Exactly(2), comparison::gt),
     call("$gte", Arity::Exactly(2), comparison::gte),
-    own("$hour", |arg| date::extract(arg, Part::Hour)),
+    own("$hour", |arg| date::extract(arg, DatePart::Hour)),
     own("$ifNull", conditional::if_null),
     call("$in", Arity::Exactly(2), array::in_),
     call("$indexOfArray", Arity::Between(2, 4), array::index_of_array),
@@ -112,10 +114,12 @@ const ROWS: &[Entry<Parse>] = &[
     call("$isArray", Arity::Exactly(1), array::is_array),
     call("$isNumber", Arity::Exactly(1), misc::is_number),
     own("$isoDayOfWeek", |arg| {
-        date::extract(arg, Part::IsoDayOfWeek)
+        date::extract(arg, DatePart::IsoDayOfWeek)
     }),
-    own("$isoWeek", |arg| date::extract(arg, Part::IsoWeek)),
-    own("$isoWeekYear", |arg| date::extract(arg, Part::IsoWeekYear)),
+    own("$isoWeek", |arg| date::extract(arg, DatePart::IsoWeek)),
+    own("$isoWeekYear", |arg| {
+        date::extract(arg, DatePart::IsoWeekYear)
+    }),
     call("$last", Arity::Exactly(1), array::last),
     own("$lastN", array_order::last_n),
     own("$let", binding::let_),
@@ -132,12 +136,14 @@ const ROWS: &[Entry<Parse>] = &[
     own("$median", gather::median),
     call("$mergeObjects", Arity::Any, object::merge_objects),
     own("$meta", misc::meta),
-    own("$millisecond", |arg| date::extract(arg, Part::Millisecond)),
+    own("$millisecond", |arg| {
+        date::extract(arg, DatePart::Millisecond)
+    }),
     call("$min", Arity::Any, gather::min),
     own("$minN", array_order::min_n),
-    own("$minute", |arg| date::extract(arg, Part::Minute)),
+    own("$minute", |arg| date::extract(arg, DatePart::Minute)),
     call("$mod", Arity::Exactly(2), arithmetic::modulo),
-    own("$month", |arg| date::extract(arg, Part::Month)),
+    own("$month", |arg| date::extract(arg, DatePart::Month)),
     call("$multiply", Arity::Any, arithmetic::multiply),
     call("$ne", Arity::Exactly(2), comparison::ne),
     call("$not", Arity::Exactly(1), boolean::not),
@@ -161,7 +167,7 @@ const ROWS: &[Entry<Parse>] = &[
     call("$reverseArray", Arity::Exactly(1), array::reverse_array),
     call("$round", Arity::Between(1, 2), rounding::round),
     own("$rtrim", trim::rtrim),
-    own("$second", |arg| date::extract(arg, Part::Second)),
+    own("$second", |arg| date::extract(arg, DatePart::Second)),
     call("$setDifference", Arity::Exactly(2), set::set_difference),
     own("$setEquals", set::set_equals),
     own("$setField", field_access::set_field),
@@ -207,15 +213,15 @@ const ROWS: &[Entry<Parse>] = &[
     call("$tsSecond", Arity::Exactly(1), misc::ts_second),
     call("$type", Arity::Exactly(1), misc::type_),
     own("$unsetField", field_access::unset_field),
-    own("$week", |arg| date::extract(arg, Part::Week)),
-    own("$year", |arg| date::extract(arg, Part::Year)),
+    own("$week", |arg| date::extract(arg, DatePart::Week)),
+    own("$year", |arg| date::extract(arg, DatePart::Year)),
     own("$zip", array_make::zip),
 ];
 
-const fn call(name: &'static str, arity: Arity, eval: Eval) -> Entry<Parse> {
-    ready(name, Parse::Call(arity, eval))
+const fn call(name: &'static str, arity: Arity, eval: Eval) -> Entry<ExprParser> {
+    ready(name, ExprParser::Call(arity, eval))
 }
 
-const fn own(name: &'static str, parse: ParseOwn) -> Entry<Parse> {
-    ready(name, Parse::Own(parse))
+const fn own(name: &'static str, parse: ParseExpr) -> Entry<ExprParser> {
+    ready(name, ExprParser::Own(parse))
 }

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 use super::args::{count_val, int_val};
 use super::date::{civil, zone::Zone};
-use super::{Call, Env};
+use super::{Env, ExprCall};
 use crate::error::{Error, Result};
 use crate::value::{MAX_DOCUMENT, Type, Val, Value, ValueRef};
 
@@ -94,7 +94,7 @@ pub fn general(value: f64, digits: usize) -> String {
 }
 
 /// Joins strings. Returns null at the first null argument.
-pub fn concat<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn concat<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let mut text = String::new();
     for arg in &call.args {
         let value = arg.eval_in(env)?;
@@ -115,18 +115,18 @@ pub fn concat<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
 }
 
 /// Converts to lower case. Only ASCII letters change.
-pub fn to_lower<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn to_lower<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let value = call.arg(0, env)?;
     string_val(&coerce(value.as_ref())?.to_ascii_lowercase())
 }
 
 /// Converts to upper case. Only ASCII letters change.
-pub fn to_upper<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn to_upper<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let value = call.arg(0, env)?;
     string_val(&coerce(value.as_ref())?.to_ascii_uppercase())
 }
 
-pub fn strcasecmp<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn strcasecmp<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let left = call.arg(0, env)?;
     let right = call.arg(1, env)?;
     let left = coerce(left.as_ref())?;
@@ -136,16 +136,16 @@ pub fn strcasecmp<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     int_val(order as i32)
 }
 
-pub fn str_len_bytes<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn str_len_bytes<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     length(call, env, 34473, str::len)
 }
 
-pub fn str_len_cp<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn str_len_cp<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     length(call, env, 34471, |text| text.chars().count())
 }
 
 fn length<'a>(
-    call: &'a Call,
+    call: &'a ExprCall,
     env: Env<'a>,
     code: i32,
     measure: impl Fn(&str) -> usize,

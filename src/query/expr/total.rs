@@ -8,7 +8,7 @@ pub struct Total {
     /// The widest type so far: 0 int, 1 long, 2 double, 3 decimal.
     widest: u8,
     /// The sum of the integers. A trillion longs do not overflow it.
-    whole: i128,
+    integers: i128,
     /// The sum of the doubles and its error (Neumaier).
     sum: f64,
     error: f64,
@@ -23,7 +23,7 @@ impl Default for Total {
     fn default() -> Self {
         Self {
             widest: 0,
-            whole: 0,
+            integers: 0,
             sum: 0.0,
             error: 0.0,
             plain: 0.0,
@@ -36,10 +36,10 @@ impl Total {
     #[inline]
     pub fn add(&mut self, num: Num) {
         match num {
-            Num::Int32(value) => self.whole += i128::from(value),
+            Num::Int32(value) => self.integers += i128::from(value),
             Num::Int64(value) => {
                 self.widest = self.widest.max(1);
-                self.whole += i128::from(value);
+                self.integers += i128::from(value);
             }
             Num::Double(value) => {
                 self.widest = self.widest.max(2);
@@ -63,7 +63,7 @@ impl Total {
 
     /// Adds an integer that does not affect the type of the sum, such as a date.
     pub fn add_whole(&mut self, value: i64) {
-        self.whole += i128::from(value);
+        self.integers += i128::from(value);
     }
 
     fn add_f64(&mut self, value: f64) {
@@ -86,24 +86,27 @@ impl Total {
     }
 
     fn double(mut self) -> f64 {
-        if self.whole != 0 {
+        if self.integers != 0 {
             // A large integer sum is added in two steps, so that no digits are lost.
-            let high = self.whole as f64;
+            let high = self.integers as f64;
             self.add_f64(high);
-            self.add_f64((self.whole - high as i128) as f64);
+            self.add_f64((self.integers - high as i128) as f64);
         }
         let exact = self.sum + self.error;
         if exact.is_finite() { exact } else { self.plain }
     }
 
     pub fn to_decimal(self) -> Decimal {
-        let whole = match i64::try_from(self.whole) {
-            Ok(whole) => Decimal::from_i64(whole),
-            Err(_) => Decimal::parse(&self.whole.to_string()).unwrap_or(Decimal::ZERO),
+        let integers = match i64::try_from(self.integers) {
+            Ok(integers) => Decimal::from_i64(integers),
+            Err(_) => Decimal::parse(&self.integers.to_string()).unwrap_or(Decimal::ZERO),
         };
-        let mut rest = whole;
+        let mut rest = integers;
         if self.sum != 0.0 || !self.plain.is_finite() {
-            let doubles = Self { whole: 0, ..self };
+            let doubles = Self {
+                integers: 0,
+                ..self
+            };
             // Takes all digits of the double, without trailing zeros.
             rest = rest.add(Decimal::from_f64_full(doubles.double()).normalize());
         }
@@ -115,7 +118,7 @@ impl Total {
         match self.widest {
             3 => Num::Decimal(self.to_decimal()),
             2 => Num::Double(self.double()),
-            widest => match (i32::try_from(self.whole), i64::try_from(self.whole)) {
+            widest => match (i32::try_from(self.integers), i64::try_from(self.integers)) {
                 (Ok(small), _) if widest == 0 => Num::Int32(small),
                 (_, Ok(large)) => Num::Int64(large),
                 _ => Num::Double(self.double()),
@@ -126,13 +129,16 @@ impl Total {
     /// Returns the sum for a date. The part that is not an integer is rounded before it is added. `None` means that the sum
     /// does not fit.
     pub fn to_millis(self) -> Option<i64> {
-        let rest = Self { whole: 0, ..self };
+        let rest = Self {
+            integers: 0,
+            ..self
+        };
         let rest = match self.widest {
             3 => rest.to_decimal().to_i64_round()?,
             2 => Num::Double(rest.double().round()).to_i64_exact()?,
             _ => 0,
         };
-        i64::try_from(self.whole + i128::from(rest)).ok()
+        i64::try_from(self.integers + i128::from(rest)).ok()
     }
 
     pub fn is_decimal(self) -> bool {

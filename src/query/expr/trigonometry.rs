@@ -2,7 +2,7 @@
 
 use super::arithmetic::{num_val, single};
 use super::power::unary;
-use super::{Call, Env};
+use super::{Env, ExprCall};
 use crate::error::{Error, Result};
 use crate::value::{Decimal, Num, Val};
 
@@ -17,7 +17,7 @@ enum Domain {
 }
 
 fn apply<'a>(
-    call: &'a Call,
+    call: &'a ExprCall,
     env: Env<'a>,
     domain: Domain,
     double: fn(f64) -> f64,
@@ -55,39 +55,39 @@ fn apply<'a>(
     unary(num, double, decimal)
 }
 
-pub fn sin<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn sin<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     apply(call, env, Domain::Finite, f64::sin, Decimal::sin)
 }
 
-pub fn cos<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn cos<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     apply(call, env, Domain::Finite, f64::cos, Decimal::cos)
 }
 
-pub fn tan<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn tan<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     apply(call, env, Domain::Finite, f64::tan, Decimal::tan)
 }
 
-pub fn asin<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn asin<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     apply(call, env, Domain::Unit, f64::asin, Decimal::asin)
 }
 
-pub fn acos<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn acos<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     apply(call, env, Domain::Unit, f64::acos, Decimal::acos)
 }
 
-pub fn atan<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn atan<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     apply(call, env, Domain::Everywhere, f64::atan, Decimal::atan)
 }
 
-pub fn sinh<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn sinh<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     apply(call, env, Domain::Everywhere, f64::sinh, Decimal::sinh)
 }
 
-pub fn cosh<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn cosh<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     apply(call, env, Domain::Everywhere, f64::cosh, Decimal::cosh)
 }
 
-pub fn tanh<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn tanh<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     apply(call, env, Domain::Everywhere, f64::tanh, Decimal::tanh)
 }
 
@@ -130,19 +130,19 @@ fn atanh_f64(x: f64) -> f64 {
     (0.5 * inner.ln_1p()).copysign(x)
 }
 
-pub fn asinh<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn asinh<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     apply(call, env, Domain::Everywhere, asinh_f64, Decimal::asinh)
 }
 
-pub fn acosh<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn acosh<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     apply(call, env, Domain::FromOne, acosh_f64, Decimal::acosh)
 }
 
-pub fn atanh<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn atanh<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     apply(call, env, Domain::Unit, atanh_f64, Decimal::atanh)
 }
 
-pub fn atan2<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn atan2<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let need = |value: crate::value::ValueRef<'_>, code| {
         value.as_num().ok_or_else(|| {
             Error::location(
@@ -177,7 +177,7 @@ fn pi() -> Decimal {
     Decimal::parse("3.141592653589793238462643383279503").unwrap_or(Decimal::ZERO)
 }
 
-pub fn degrees_to_radians<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn degrees_to_radians<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     apply(
         call,
         env,
@@ -187,7 +187,7 @@ pub fn degrees_to_radians<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     )
 }
 
-pub fn radians_to_degrees<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn radians_to_degrees<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     apply(
         call,
         env,

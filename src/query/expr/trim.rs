@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::Env;
-use super::args::{Argument, show};
+use super::args::{ExprArgument, show};
 use super::node::{Expr, ExprOp};
 use super::text::string_val;
-use crate::args::Wrong;
+use crate::args::ArgumentError;
 use crate::error::{Error, Result};
 use crate::value::{Val, ValueRef};
 
@@ -33,27 +33,29 @@ const SPACES: &[char] = &[
     '\u{200a}',
 ];
 
-pub fn trim(arg: Argument<'_>) -> Result<Expr> {
+pub fn trim(arg: ExprArgument<'_>) -> Result<Expr> {
     parse(arg, Side::Both)
 }
 
-pub fn ltrim(arg: Argument<'_>) -> Result<Expr> {
+pub fn ltrim(arg: ExprArgument<'_>) -> Result<Expr> {
     parse(arg, Side::Start)
 }
 
-pub fn rtrim(arg: Argument<'_>) -> Result<Expr> {
+pub fn rtrim(arg: ExprArgument<'_>) -> Result<Expr> {
     parse(arg, Side::End)
 }
 
-fn parse(arg: Argument<'_>, side: Side) -> Result<Expr> {
+fn parse(arg: ExprArgument<'_>, side: Side) -> Result<Expr> {
     let name = arg.name;
     let [input, chars] = arg.named(["input", "chars"], |wrong| match wrong {
-        Wrong::NotAnObject(ty) => {
+        ArgumentError::NotAnObject(ty) => {
             let words = format!("{name} only supports an object as an argument, found {ty}");
             (50696, words)
         }
-        Wrong::Unknown(field) => (50694, format!("{name} found an unknown argument: {field}")),
-        Wrong::Missing(field) => (50695, format!("{name} requires an '{field}' field")),
+        ArgumentError::Unknown(field) => {
+            (50694, format!("{name} found an unknown argument: {field}"))
+        }
+        ArgumentError::Missing(field) => (50695, format!("{name} requires an '{field}' field")),
     })?;
     Ok(Expr::op(Trim {
         name,
@@ -106,11 +108,11 @@ impl ExprOp for Trim {
             }
         };
         // The set is searched in binary, because it may be as long as the text.
-        let goes = |letter: char| set.binary_search(&letter).is_ok();
+        let is_trimmed = |letter: char| set.binary_search(&letter).is_ok();
         string_val(match self.side {
-            Side::Start => text.trim_start_matches(goes),
-            Side::End => text.trim_end_matches(goes),
-            Side::Both => text.trim_matches(goes),
+            Side::Start => text.trim_start_matches(is_trimmed),
+            Side::End => text.trim_end_matches(is_trimmed),
+            Side::Both => text.trim_matches(is_trimmed),
         })
     }
 

@@ -1,8 +1,8 @@
 //! `$all`, `$elemMatch`, `$size`.
 
 use super::{
-    CompareOp, Comparison, Members, Node, Test, integer,
-    parse::{self, ParseContext, Site, is_operator_document},
+    CompareOp, Comparison, FilterNode, Members, Test, integer,
+    parse::{self, OperatorSite, ParseContext, is_operator_document},
 };
 use crate::{
     error::{Error, Result},
@@ -17,14 +17,14 @@ const ELEM_MATCH: &str = "$elemMatch";
 /// Parses `$all`, which tests each entry separately: `{$all: [1, 2]}` is an equality with 1 and an equality with 2.
 pub(super) fn all(
     cx: &ParseContext<'_>,
-    site: &Site<'_>,
+    site: &OperatorSite<'_>,
     arg: ValueRef<'_>,
-) -> Result<Option<Node>> {
+) -> Result<Option<FilterNode>> {
     let Some(array) = arg.as_array() else {
         return Err(Error::bad_value("$all needs an array"));
     };
     if array.is_empty() {
-        return Ok(Some(Node::False));
+        return Ok(Some(FilterNode::False));
     }
     let first_is_elem_match = array
         .first()
@@ -36,7 +36,10 @@ pub(super) fn all(
     };
     if array.count() >= MANY && array.iter().all(|elem| plain(elem.value)) {
         let values = array.iter().map(|elem| elem.value.to_value()).collect();
-        return Ok(Some(Node::field(site.path, Test::All(Members::of(values)))));
+        return Ok(Some(FilterNode::field(
+            site.path,
+            Test::All(Members::of(values)),
+        )));
     }
     let nodes = array
         .iter()
@@ -53,10 +56,10 @@ pub(super) fn all(
                 }
                 _ => Test::Compare(Comparison::parse(site.path, CompareOp::Eq, elem.value)?),
             };
-            Ok(Node::field(site.path, test))
+            Ok(FilterNode::field(site.path, test))
         })
         .collect::<Result<_>>()?;
-    Ok(Some(Node::and(nodes)))
+    Ok(Some(FilterNode::and(nodes)))
 }
 
 fn elem_match_argument(value: ValueRef<'_>) -> Option<ValueRef<'_>> {
@@ -73,13 +76,13 @@ fn starts_with_field_operator(value: ValueRef<'_>) -> bool {
 
 pub(super) fn elem_match(
     cx: &ParseContext<'_>,
-    site: &Site<'_>,
+    site: &OperatorSite<'_>,
     arg: ValueRef<'_>,
-) -> Result<Option<Node>> {
+) -> Result<Option<FilterNode>> {
     elem_match_node(cx, site.path, arg).map(Some)
 }
 
-fn elem_match_node(cx: &ParseContext<'_>, path: &str, arg: ValueRef<'_>) -> Result<Node> {
+fn elem_match_node(cx: &ParseContext<'_>, path: &str, arg: ValueRef<'_>) -> Result<FilterNode> {
     let Some(doc) = arg.as_doc() else {
         return Err(Error::bad_value("$elemMatch needs an Object"));
     };
@@ -96,17 +99,17 @@ fn elem_match_node(cx: &ParseContext<'_>, path: &str, arg: ValueRef<'_>) -> Resu
     } else {
         Test::ElemObject(Box::new(parse::document(cx, doc)?))
     };
-    Ok(Node::field(path, test))
+    Ok(FilterNode::field(path, test))
 }
 
 pub(super) fn size(
     _: &ParseContext<'_>,
-    site: &Site<'_>,
+    site: &OperatorSite<'_>,
     arg: ValueRef<'_>,
-) -> Result<Option<Node>> {
+) -> Result<Option<FilterNode>> {
     let size = integer::non_negative_int(site.name, arg)
         .map_err(|error| Error::bad_value(format!("Failed to parse $size. {}", error.message())))?;
-    Ok(Some(Node::field(site.path, Test::Size(size))))
+    Ok(Some(FilterNode::field(site.path, Test::Size(size))))
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@
 //! data (least significant byte first, zero beyond its last byte).
 
 use super::{
-    Node, Test, integer,
-    parse::{ParseContext, Site},
+    FilterNode, Test, integer,
+    parse::{OperatorSite, ParseContext},
 };
 use crate::{
     error::{Error, Result},
@@ -16,7 +16,8 @@ use crate::{
 #[derive(Debug)]
 pub struct Bits {
     test: BitTest,
-    /// The mask for a number: positions 0 to 62, and bit 63 for every position from 63 on, because all of those show the sign.
+    /// The mask for a number: positions 0 to 62, and bit 63 for every position from 63 on, because all of those show the
+    /// sign.
     mask: u64,
     bits: BitMask,
 }
@@ -47,7 +48,7 @@ impl Bits {
         Self { test, mask, bits }
     }
 
-    fn parse(test: BitTest, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Self> {
+    fn parse(test: BitTest, site: &OperatorSite<'_>, arg: ValueRef<'_>) -> Result<Self> {
         if let Some(array) = arg.as_array() {
             let mut positions = Vec::new();
             for elem in array {
@@ -132,8 +133,8 @@ impl BitMask {
             Self::Positions(positions) => {
                 // Positions are sorted, so the ones after the first that is 63 or more add nothing.
                 let seen = positions.partition_point(|&position| position < 63) + 1;
-                let told = positions.iter().take(seen);
-                told.fold(0, |mask, &position| mask | 1 << position.min(63))
+                let reported = positions.iter().take(seen);
+                reported.fold(0, |mask, &position| mask | 1 << position.min(63))
             }
             Self::Bytes(bytes) => {
                 let mut low = [0; 8];
@@ -197,41 +198,41 @@ fn position(elem: Elem<'_>) -> Result<u32> {
     Ok(u32::try_from(number).unwrap_or(u32::MAX))
 }
 
-fn node(test: BitTest, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
+fn node(test: BitTest, site: &OperatorSite<'_>, arg: ValueRef<'_>) -> Result<Option<FilterNode>> {
     debug_assert!(arg.ty() != Type::Missing);
     let bits = Bits::parse(test, site, arg)?;
-    Ok(Some(Node::field(site.path, Test::Bits(bits))))
+    Ok(Some(FilterNode::field(site.path, Test::Bits(bits))))
 }
 
 pub(super) fn all_set(
     _: &ParseContext<'_>,
-    site: &Site<'_>,
+    site: &OperatorSite<'_>,
     arg: ValueRef<'_>,
-) -> Result<Option<Node>> {
+) -> Result<Option<FilterNode>> {
     node(BitTest::AllSet, site, arg)
 }
 
 pub(super) fn all_clear(
     _: &ParseContext<'_>,
-    site: &Site<'_>,
+    site: &OperatorSite<'_>,
     arg: ValueRef<'_>,
-) -> Result<Option<Node>> {
+) -> Result<Option<FilterNode>> {
     node(BitTest::AllClear, site, arg)
 }
 
 pub(super) fn any_set(
     _: &ParseContext<'_>,
-    site: &Site<'_>,
+    site: &OperatorSite<'_>,
     arg: ValueRef<'_>,
-) -> Result<Option<Node>> {
+) -> Result<Option<FilterNode>> {
     node(BitTest::AnySet, site, arg)
 }
 
 pub(super) fn any_clear(
     _: &ParseContext<'_>,
-    site: &Site<'_>,
+    site: &OperatorSite<'_>,
     arg: ValueRef<'_>,
-) -> Result<Option<Node>> {
+) -> Result<Option<FilterNode>> {
     node(BitTest::AnyClear, site, arg)
 }
 
@@ -250,10 +251,10 @@ mod tests {
         })
     }
 
-    /// A long mask is kept in the client's form: bytes without the zeros at the end, positions as a list. Expanded to bytes, a
-    /// position of two billion would take 256 MB.
+    /// A long mask is kept in the client's form: bytes without the zeros at the end, positions as a list. Expanded to
+    /// bytes, a position of two billion would take 256 MB.
     #[test]
-    fn a_long_mask_is_kept_as_it_came() {
+    fn a_long_bit_mask_is_kept_as_given() {
         const LONG: usize = 12 << 20;
         let ends_with = |last: u8| {
             let mut bytes = vec![0; LONG];
@@ -291,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_shows_its_sign_without_end() {
+    fn the_sign_bit_of_a_number_extends_without_end() {
         for (mask, expected) in [
             (vec![], 0),
             (vec![5, 0, 0], 5),

@@ -1,13 +1,13 @@
 //! `$eq`, `$ne`, `$gt`, `$gte`, `$lt`, `$lte`, and the bare `{a: value}`.
 //!
-//! Values of different types do not compare (`{$gt: 5}` finds no string), with two exceptions: a missing field equals null, and
-//! MinKey and MaxKey bound everything. NaN equals itself and is neither above nor below anything.
+//! Values of different types do not compare (`{$gt: 5}` finds no string), with two exceptions: a missing field equals null,
+//! and MinKey and MaxKey bound everything. NaN equals itself and is neither above nor below anything.
 
 use std::cmp::Ordering;
 
 use super::{
-    Node, Test,
-    parse::{ParseContext, Site},
+    FilterNode, Test,
+    parse::{OperatorSite, ParseContext},
 };
 use crate::{
     error::{Error, Result},
@@ -115,44 +115,63 @@ pub(super) fn is_nan(value: ValueRef<'_>) -> bool {
     }
 }
 
-fn node(site: &Site<'_>, op: CompareOp, arg: ValueRef<'_>) -> Result<Option<Node>> {
+fn node(site: &OperatorSite<'_>, op: CompareOp, arg: ValueRef<'_>) -> Result<Option<FilterNode>> {
     let comparison = Comparison::parse(site.path, op, arg)?;
-    Ok(Some(Node::field(site.path, Test::Compare(comparison))))
+    Ok(Some(FilterNode::field(
+        site.path,
+        Test::Compare(comparison),
+    )))
 }
 
-pub(super) fn eq(_: &ParseContext<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
+pub(super) fn eq(
+    _: &ParseContext<'_>,
+    site: &OperatorSite<'_>,
+    arg: ValueRef<'_>,
+) -> Result<Option<FilterNode>> {
     node(site, CompareOp::Eq, arg)
 }
 
-pub(super) fn gt(_: &ParseContext<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
+pub(super) fn gt(
+    _: &ParseContext<'_>,
+    site: &OperatorSite<'_>,
+    arg: ValueRef<'_>,
+) -> Result<Option<FilterNode>> {
     node(site, CompareOp::Gt, arg)
 }
 
 pub(super) fn gte(
     _: &ParseContext<'_>,
-    site: &Site<'_>,
+    site: &OperatorSite<'_>,
     arg: ValueRef<'_>,
-) -> Result<Option<Node>> {
+) -> Result<Option<FilterNode>> {
     node(site, CompareOp::Gte, arg)
 }
 
-pub(super) fn lt(_: &ParseContext<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
+pub(super) fn lt(
+    _: &ParseContext<'_>,
+    site: &OperatorSite<'_>,
+    arg: ValueRef<'_>,
+) -> Result<Option<FilterNode>> {
     node(site, CompareOp::Lt, arg)
 }
 
 pub(super) fn lte(
     _: &ParseContext<'_>,
-    site: &Site<'_>,
+    site: &OperatorSite<'_>,
     arg: ValueRef<'_>,
-) -> Result<Option<Node>> {
+) -> Result<Option<FilterNode>> {
     node(site, CompareOp::Lte, arg)
 }
 
-pub(super) fn ne(_: &ParseContext<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
+pub(super) fn ne(
+    _: &ParseContext<'_>,
+    site: &OperatorSite<'_>,
+    arg: ValueRef<'_>,
+) -> Result<Option<FilterNode>> {
     if arg.ty() == Type::Regex {
         return Err(Error::bad_value("Can't have regex as arg to $ne."));
     }
-    Ok(node(site, CompareOp::Eq, arg)?.map(Node::not))
+    Ok(node(site, CompareOp::Eq, arg)?.map(FilterNode::not))
 }
 
 /// Parses `$ref`, `$id` and `$db` as field names, for an `$elemMatch` whose document is a DBRef.
@@ -160,9 +179,9 @@ pub(super) fn reference(
     _: &ParseContext<'_>,
     name: &str,
     arg: ValueRef<'_>,
-) -> Result<Option<Node>> {
+) -> Result<Option<FilterNode>> {
     let comparison = Comparison::parse(name, CompareOp::Eq, arg)?;
-    Ok(Some(Node::field(name, Test::Compare(comparison))))
+    Ok(Some(FilterNode::field(name, Test::Compare(comparison))))
 }
 
 #[cfg(test)]

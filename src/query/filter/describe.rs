@@ -1,7 +1,7 @@
-//! The tree written back as a document, as explain shows a filter: every shorthand spelled out. Fails where the command is to
-//! end: a filter may have very many parts.
+//! The tree written back as a document, as explain shows a filter: every shorthand spelled out. Fails where the command is
+//! to end: a filter may have very many parts.
 
-use super::{CompareOp, Field, Node, Test};
+use super::{CompareOp, FieldTest, FilterNode, Test};
 use crate::error::Result;
 use crate::interrupt;
 use crate::value::{DocBuf, DocBuilder, Type, Value};
@@ -9,13 +9,13 @@ use crate::value::{DocBuf, DocBuilder, Type, Value};
 const MOST_POSITIONS: usize = 1 << 20;
 
 /// The whole tree, without some parts of the top conjunction (their places, ascending).
-pub(super) fn filter(root: &Node, without: &[usize]) -> Result<DocBuf> {
-    let parts: &[Node] = match root {
-        Node::And(parts) => parts,
+pub(super) fn filter(root: &FilterNode, without: &[usize]) -> Result<DocBuf> {
+    let parts: &[FilterNode] = match root {
+        FilterNode::And(parts) => parts,
         root => std::slice::from_ref(root),
     };
     interrupt::tick_each(parts)?;
-    let left: Vec<&Node> = parts
+    let left: Vec<&FilterNode> = parts
         .iter()
         .enumerate()
         .filter(|(at, _)| without.binary_search(at).is_err())
@@ -34,7 +34,7 @@ pub(super) fn filter(root: &Node, without: &[usize]) -> Result<DocBuf> {
 
 fn list<'n>(
     name: &str,
-    nodes: impl IntoIterator<Item = &'n Node>,
+    nodes: impl IntoIterator<Item = &'n FilterNode>,
     out: &mut DocBuilder<'_>,
 ) -> Result<()> {
     let mut array = out.array(name);
@@ -44,38 +44,38 @@ fn list<'n>(
     Ok(())
 }
 
-fn node(what: &Node, out: &mut DocBuilder<'_>) -> Result<()> {
+fn node(what: &FilterNode, out: &mut DocBuilder<'_>) -> Result<()> {
     interrupt::tick(1)?;
     match what {
-        Node::True => {}
-        Node::False => {
+        FilterNode::True => {}
+        FilterNode::False => {
             out.put_i32("$alwaysFalse", 1);
         }
-        Node::And(nodes) => list("$and", nodes, out)?,
-        Node::Or(nodes) => list("$or", nodes, out)?,
-        Node::Nor(nodes) => list("$nor", nodes, out)?,
-        Node::Not(inner) => match &**inner {
-            Node::Field(field) => {
+        FilterNode::And(nodes) => list("$and", nodes, out)?,
+        FilterNode::Or(nodes) => list("$or", nodes, out)?,
+        FilterNode::Nor(nodes) => list("$nor", nodes, out)?,
+        FilterNode::Not(inner) => match &**inner {
+            FilterNode::Field(field) => {
                 let mut condition = out.doc(field.path.as_str());
                 test(field, &mut condition.doc("$not"))?;
             }
             inner => list("$nor", [inner], out)?,
         },
-        Node::Field(field) => test(field, &mut out.doc(field.path.as_str()))?,
-        Node::Expr(expr) => {
+        FilterNode::Field(field) => test(field, &mut out.doc(field.path.as_str()))?,
+        FilterNode::Expr(expr) => {
             out.put("$expr", expr.1.as_ref());
         }
-        Node::Schema(schema) => {
+        FilterNode::Schema(schema) => {
             out.put("$jsonSchema", schema.1.as_ref());
         }
-        Node::Sample(rate) => {
+        FilterNode::Sample(rate) => {
             out.put_f64("$sampleRate", *rate);
         }
     }
     Ok(())
 }
 
-fn test(field: &Field, out: &mut DocBuilder<'_>) -> Result<()> {
+fn test(field: &FieldTest, out: &mut DocBuilder<'_>) -> Result<()> {
     match &field.test {
         Test::Compare(comparison) => {
             let name = match comparison.op {
@@ -154,12 +154,12 @@ fn test(field: &Field, out: &mut DocBuilder<'_>) -> Result<()> {
 }
 
 /// A condition of the value form of `$elemMatch`, which has no path.
-fn element(what: &Node, out: &mut DocBuilder<'_>) -> Result<()> {
+fn element(what: &FilterNode, out: &mut DocBuilder<'_>) -> Result<()> {
     interrupt::tick(1)?;
     match what {
-        Node::Field(field) => test(field, out),
-        Node::And(nodes) => nodes.iter().try_for_each(|node| element(node, out)),
-        Node::Not(inner) => element(inner, &mut out.doc("$not")),
+        FilterNode::Field(field) => test(field, out),
+        FilterNode::And(nodes) => nodes.iter().try_for_each(|node| element(node, out)),
+        FilterNode::Not(inner) => element(inner, &mut out.doc("$not")),
         other => node(other, out),
     }
 }
@@ -171,7 +171,7 @@ mod tests {
     use bson::doc;
 
     #[test]
-    fn explain_spells_a_filter_out() {
+    fn explain_prints_filters_in_full() {
         for (filter, expected) in [
             (doc! {}, doc! {}),
             (doc! {"a": 1}, doc! {"a": {"$eq": 1}}),

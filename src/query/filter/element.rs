@@ -1,8 +1,8 @@
 //! `$exists` and `$type`.
 
 use super::{
-    Node, Test, TypeSet,
-    parse::{ParseContext, Site},
+    FilterNode, Test, TypeSet,
+    parse::{OperatorSite, ParseContext},
 };
 use crate::{
     error::Result,
@@ -11,20 +11,24 @@ use crate::{
 
 pub(super) fn exists(
     _: &ParseContext<'_>,
-    site: &Site<'_>,
+    site: &OperatorSite<'_>,
     arg: ValueRef<'_>,
-) -> Result<Option<Node>> {
-    let node = Node::field(site.path, Test::Exists);
-    Ok(Some(if is_true(arg) { node } else { Node::not(node) }))
+) -> Result<Option<FilterNode>> {
+    let node = FilterNode::field(site.path, Test::Exists);
+    Ok(Some(if is_true(arg) {
+        node
+    } else {
+        FilterNode::not(node)
+    }))
 }
 
 pub(super) fn is_type(
     _: &ParseContext<'_>,
-    site: &Site<'_>,
+    site: &OperatorSite<'_>,
     arg: ValueRef<'_>,
-) -> Result<Option<Node>> {
+) -> Result<Option<FilterNode>> {
     let types = TypeSet::parse(site.path, arg)?;
-    Ok(Some(Node::field(site.path, Test::Type(types))))
+    Ok(Some(FilterNode::field(site.path, Test::Type(types))))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{CompareOp, Node, Test};
+use super::{CompareOp, FilterNode, Test};
 use crate::{
     error::{Code, Error, Result},
     value::Value,
@@ -10,7 +10,7 @@ use crate::{
 
 const MAX_DEPTH: usize = 200;
 
-impl Node {
+impl FilterNode {
     /// Returns the (path, value) pairs of the equalities in the conjunction. The same path twice is an error, because no
     /// document could be built.
     pub(super) fn equalities(&self) -> Result<Vec<(&str, &Value)>> {
@@ -91,7 +91,7 @@ mod tests {
     use bson::{Document, doc};
 
     #[test]
-    fn an_upsert_takes_over_equalities() {
+    fn an_upsert_copies_equalities() {
         let found = |filter: Document| {
             check::parse(&filter)
                 .unwrap()

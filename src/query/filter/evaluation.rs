@@ -2,18 +2,26 @@
 
 use std::cell::Cell;
 
-use super::{Node, Schema, parse::ParseContext};
+use super::{FilterNode, Schema, parse::ParseContext};
 use crate::{
     error::{Error, Result},
     query::Expr,
     value::ValueRef,
 };
 
-pub(super) fn comment(_: &ParseContext<'_>, _: &str, _: ValueRef<'_>) -> Result<Option<Node>> {
+pub(super) fn comment(
+    _: &ParseContext<'_>,
+    _: &str,
+    _: ValueRef<'_>,
+) -> Result<Option<FilterNode>> {
     Ok(None)
 }
 
-pub(super) fn expr(cx: &ParseContext<'_>, _: &str, arg: ValueRef<'_>) -> Result<Option<Node>> {
+pub(super) fn expr(
+    cx: &ParseContext<'_>,
+    _: &str,
+    arg: ValueRef<'_>,
+) -> Result<Option<FilterNode>> {
     if cx.inner {
         return Err(Error::bad_value(
             "$expr can only be applied to the top-level document",
@@ -21,27 +29,27 @@ pub(super) fn expr(cx: &ParseContext<'_>, _: &str, arg: ValueRef<'_>) -> Result<
     }
     cx.allows("$expr")?;
     let expr = Expr::parse(arg, cx.scope)?;
-    Ok(Some(Node::Expr(Box::new((expr, arg.to_value())))))
+    Ok(Some(FilterNode::Expr(Box::new((expr, arg.to_value())))))
 }
 
 pub(super) fn json_schema(
     cx: &ParseContext<'_>,
     _: &str,
     arg: ValueRef<'_>,
-) -> Result<Option<Node>> {
+) -> Result<Option<FilterNode>> {
     cx.allows("$jsonSchema")?;
     let Some(doc) = arg.as_doc() else {
         return Err(Error::type_mismatch("$jsonSchema must be an object"));
     };
     let schema = Schema::parse(doc)?;
-    Ok(Some(Node::Schema(Box::new((schema, arg.to_value())))))
+    Ok(Some(FilterNode::Schema(Box::new((schema, arg.to_value())))))
 }
 
 pub(super) fn sample_rate(
     cx: &ParseContext<'_>,
     _: &str,
     arg: ValueRef<'_>,
-) -> Result<Option<Node>> {
+) -> Result<Option<FilterNode>> {
     if cx.inner {
         return Err(Error::bad_value(
             "$sampleRate can only be applied to the top-level document",
@@ -59,11 +67,11 @@ pub(super) fn sample_rate(
         ));
     }
     Ok(Some(if rate == 0.0 {
-        Node::False
+        FilterNode::False
     } else if rate == 1.0 {
-        Node::True
+        FilterNode::True
     } else {
-        Node::Sample(rate)
+        FilterNode::Sample(rate)
     }))
 }
 

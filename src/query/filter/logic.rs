@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{
-    CompareOp, Comparison, Field, Members, Node, Test, integer,
-    parse::{self, ParseContext, Site},
+    CompareOp, Comparison, FieldTest, FilterNode, Members, Test, integer,
+    parse::{self, OperatorSite, ParseContext},
 };
 use crate::{
     error::{Error, Result},
@@ -12,7 +12,7 @@ use crate::{
     value::{Type, Value, ValueRef},
 };
 
-fn branches(cx: &ParseContext<'_>, name: &str, arg: ValueRef<'_>) -> Result<Vec<Node>> {
+fn branches(cx: &ParseContext<'_>, name: &str, arg: ValueRef<'_>) -> Result<Vec<FilterNode>> {
     let Some(array) = arg.as_array() else {
         return Err(Error::bad_value(format!("{name} must be an array")));
     };
@@ -34,22 +34,30 @@ fn branches(cx: &ParseContext<'_>, name: &str, arg: ValueRef<'_>) -> Result<Vec<
         .collect()
 }
 
-pub(super) fn and(cx: &ParseContext<'_>, name: &str, arg: ValueRef<'_>) -> Result<Option<Node>> {
-    Ok(Some(Node::and(branches(cx, name, arg)?.into())))
+pub(super) fn and(
+    cx: &ParseContext<'_>,
+    name: &str,
+    arg: ValueRef<'_>,
+) -> Result<Option<FilterNode>> {
+    Ok(Some(FilterNode::and(branches(cx, name, arg)?.into())))
 }
 
-pub(super) fn or(cx: &ParseContext<'_>, name: &str, arg: ValueRef<'_>) -> Result<Option<Node>> {
+pub(super) fn or(
+    cx: &ParseContext<'_>,
+    name: &str,
+    arg: ValueRef<'_>,
+) -> Result<Option<FilterNode>> {
     let mut nodes = one_of(branches(cx, name, arg)?);
     Ok(Some(if nodes.len() == 1 {
         nodes.remove(0)
     } else {
-        Node::Or(nodes)
+        FilterNode::Or(nodes)
     }))
 }
 
 /// Joins alternatives that are equalities of the same path into one `$in` after the other alternatives, as mongod does. The
 /// document is then tested once, however many values there are.
-fn one_of(nodes: Vec<Node>) -> Vec<Node> {
+fn one_of(nodes: Vec<FilterNode>) -> Vec<FilterNode> {
     let mut paths: HashMap<&str, usize> = HashMap::new();
     for field in nodes.iter().filter_map(equality) {
         *paths.entry(field.path.as_str()).or_default() += 1;
@@ -63,7 +71,7 @@ fn one_of(nodes: Vec<Node>) -> Vec<Node> {
     let mut rest = Vec::new();
     for node in nodes {
         match node {
-            Node::Field(Field {
+            FilterNode::Field(FieldTest {
                 path,
                 test: Test::Compare(comparison),
             }) if comparison.op == CompareOp::Eq && joined.contains(path.as_str()) => values
@@ -79,17 +87,17 @@ fn one_of(nodes: Vec<Node>) -> Vec<Node> {
             // A single value stays as two alternatives, because an upsert must not copy it.
             Some(value) => rest.extend((0..2).map(|_| {
                 let same = Comparison::new(CompareOp::Eq, value.as_ref());
-                Node::field(&path, Test::Compare(same))
+                FilterNode::field(&path, Test::Compare(same))
             })),
-            None => rest.push(Node::field(&path, Test::In(members))),
+            None => rest.push(FilterNode::field(&path, Test::In(members))),
         }
     }
     rest
 }
 
-fn equality(node: &Node) -> Option<&Field> {
+fn equality(node: &FilterNode) -> Option<&FieldTest> {
     match node {
-        Node::Field(field) => match &field.test {
+        FilterNode::Field(field) => match &field.test {
             Test::Compare(comparison) if comparison.op == CompareOp::Eq => Some(field),
             _ => None,
         },
@@ -97,17 +105,21 @@ fn equality(node: &Node) -> Option<&Field> {
     }
 }
 
-pub(super) fn nor(cx: &ParseContext<'_>, name: &str, arg: ValueRef<'_>) -> Result<Option<Node>> {
-    Ok(Some(Node::Nor(branches(cx, name, arg)?)))
+pub(super) fn nor(
+    cx: &ParseContext<'_>,
+    name: &str,
+    arg: ValueRef<'_>,
+) -> Result<Option<FilterNode>> {
+    Ok(Some(FilterNode::Nor(branches(cx, name, arg)?)))
 }
 
 pub(super) fn not(
     cx: &ParseContext<'_>,
-    site: &Site<'_>,
+    site: &OperatorSite<'_>,
     arg: ValueRef<'_>,
-) -> Result<Option<Node>> {
+) -> Result<Option<FilterNode>> {
     let node = match arg.ty() {
-        Type::Regex => Node::field(site.path, Test::Regex(Pattern::from_value(arg)?)),
+        Type::Regex => FilterNode::field(site.path, Test::Regex(Pattern::from_value(arg)?)),
         Type::Document => {
             let doc = crate::value::Doc::new(arg.data());
             if doc.is_empty() {
@@ -115,14 +127,14 @@ pub(super) fn not(
             }
             let mut nodes = parse::Nodes::new();
             parse::conditions(cx, site.path, doc, &mut nodes)?;
-            Node::and(nodes)
+            FilterNode::and(nodes)
         }
         _ => return Err(Error::bad_value("$not needs a regex or a document")),
     };
-    Ok(Some(Node::not(node)))
+    Ok(Some(FilterNode::not(node)))
 }
 
-fn constant(name: &str, arg: ValueRef<'_>, node: Node) -> Result<Option<Node>> {
+fn constant(name: &str, arg: ValueRef<'_>, node: FilterNode) -> Result<Option<FilterNode>> {
     if integer::long(name, arg)? != 1 {
         return Err(Error::failed_to_parse(format!(
             "{name} must be an integer value of 1"
@@ -135,16 +147,16 @@ pub(super) fn always_true(
     _: &ParseContext<'_>,
     name: &str,
     arg: ValueRef<'_>,
-) -> Result<Option<Node>> {
-    constant(name, arg, Node::True)
+) -> Result<Option<FilterNode>> {
+    constant(name, arg, FilterNode::True)
 }
 
 pub(super) fn always_false(
     _: &ParseContext<'_>,
     name: &str,
     arg: ValueRef<'_>,
-) -> Result<Option<Node>> {
-    constant(name, arg, Node::False)
+) -> Result<Option<FilterNode>> {
+    constant(name, arg, FilterNode::False)
 }
 
 #[cfg(test)]

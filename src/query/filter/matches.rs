@@ -1,16 +1,17 @@
 //! Tests whether a document passes.
 //!
-//! One evaluator ([`Node::matches`]) serves every place where conditions are tested. Its [`Subject`] is a document, a document
-//! inside an array (`$elemMatch` with conditions on fields), or a bare value (`$elemMatch` with conditions on the element).
+//! One evaluator ([`FilterNode::matches`]) serves every place where conditions are tested. Its [`Subject`] is a document, a
+//! document inside an array (`$elemMatch` with conditions on fields), or a bare value (`$elemMatch` with conditions on the
+//! element).
 //!
-//! Most tests of a value cannot return an error. When the command is interrupted, they stop early with an arbitrary answer, and
-//! [`unless_interrupted`] then replaces that answer with the error. The two entry points,
-//! [`Filter::matches`](super::Filter::matches) and [`Filter::position`](super::Filter::position), call it, so the tests inside
-//! need not. (A single comparison of one value never stops early and skips the call.)
+//! Most tests of a value cannot return an error. When the command is interrupted, they stop early with an arbitrary answer,
+//! and [`unless_interrupted`] then replaces that answer with the error. The two entry points,
+//! [`Filter::matches`](super::Filter::matches) and [`Filter::position`](super::Filter::position), call it, so the tests
+//! inside need not. (A single comparison of one value never stops early and skips the call.)
 
 use std::ops::ControlFlow;
 
-use super::{Field, Members, Node, Test, evaluation};
+use super::{FieldTest, FilterNode, Members, Test, evaluation};
 use crate::{
     error::Result,
     interrupt,
@@ -23,10 +24,10 @@ pub(super) trait Subject<'a>: Copy {
     /// Returns the size in bytes, which is roughly the most that one test reads.
     fn size(self) -> usize;
 
-    fn passes(self, field: &Field) -> bool;
+    fn passes(self, field: &FieldTest) -> bool;
 
-    /// Returns the document, for conditions on a whole document (`$jsonSchema`, `$expr`). The parser refuses them for a bare
-    /// value.
+    /// Returns the document, for conditions on a whole document (`$jsonSchema`, `$expr`). The parser refuses them for a
+    /// bare value.
     fn document(self) -> Option<Doc<'a>>;
 
     /// Returns the variables for `$expr`. The parser refuses `$expr` inside `$elemMatch`.
@@ -49,7 +50,7 @@ impl<'a> Subject<'a> for RootDocument<'a> {
     }
 
     #[inline]
-    fn passes(self, field: &Field) -> bool {
+    fn passes(self, field: &FieldTest) -> bool {
         field.matches(self.doc)
     }
 
@@ -69,7 +70,7 @@ impl<'a> Subject<'a> for Doc<'a> {
     }
 
     #[inline]
-    fn passes(self, field: &Field) -> bool {
+    fn passes(self, field: &FieldTest) -> bool {
         field.matches(self)
     }
 
@@ -89,7 +90,7 @@ impl<'a> Subject<'a> for ValueRef<'a> {
     }
 
     #[inline]
-    fn passes(self, field: &Field) -> bool {
+    fn passes(self, field: &FieldTest) -> bool {
         field.test.passes(self)
     }
 
@@ -102,9 +103,9 @@ impl<'a> Subject<'a> for ValueRef<'a> {
     }
 }
 
-// === impl Node ===
+// === impl FilterNode ===
 
-impl Node {
+impl FilterNode {
     pub(super) fn matches<'a>(&self, subject: impl Subject<'a>) -> Result<bool> {
         Ok(match self {
             Self::Field(field) => subject.passes(field),
@@ -137,7 +138,7 @@ impl Node {
     }
 }
 
-fn all<'a>(nodes: &[Node], subject: impl Subject<'a>) -> Result<bool> {
+fn all<'a>(nodes: &[FilterNode], subject: impl Subject<'a>) -> Result<bool> {
     for node in nodes {
         if !node.matches(subject)? {
             return Ok(false);
@@ -147,7 +148,7 @@ fn all<'a>(nodes: &[Node], subject: impl Subject<'a>) -> Result<bool> {
     Ok(true)
 }
 
-fn any<'a>(nodes: &[Node], subject: impl Subject<'a>) -> Result<bool> {
+fn any<'a>(nodes: &[FilterNode], subject: impl Subject<'a>) -> Result<bool> {
     for node in nodes {
         if node.matches(subject)? {
             return Ok(true);
@@ -157,29 +158,34 @@ fn any<'a>(nodes: &[Node], subject: impl Subject<'a>) -> Result<bool> {
     Ok(false)
 }
 
-/// Lets the command be interrupted between two conditions. A long list of conditions on a large document may take long, and so
-/// may nested short lists.
+/// Lets the command be interrupted between two conditions. A long list of conditions on a large document may take long, and
+/// so may nested short lists.
 #[inline]
-fn count_work(nodes: &[Node], node: &Node, size: usize) -> Result<()> {
+fn count_work(nodes: &[FilterNode], node: &FilterNode, size: usize) -> Result<()> {
     const MANY: usize = 16;
-    if nodes.len() < MANY && !matches!(node, Node::And(_) | Node::Or(_) | Node::Nor(_)) {
+    if nodes.len() < MANY
+        && !matches!(
+            node,
+            FilterNode::And(_) | FilterNode::Or(_) | FilterNode::Nor(_)
+        )
+    {
         return Ok(());
     }
     interrupt::tick(1)?;
     interrupt::tick_read(size)
 }
 
-/// Returns the answer, or the error if the command was interrupted. A test that stopped early has set the counter so that this
-/// tick checks again.
+/// Returns the answer, or the error if the command was interrupted. A test that stopped early has set the counter so that
+/// this tick checks again.
 #[inline]
 pub(super) fn unless_interrupted<T>(answer: T) -> Result<T> {
     interrupt::tick(1)?;
     Ok(answer)
 }
 
-// === impl Field ===
+// === impl FieldTest ===
 
-impl Field {
+impl FieldTest {
     #[inline]
     pub(super) fn matches(&self, doc: Doc<'_>) -> bool {
         self.matches_plain(doc)
@@ -318,11 +324,11 @@ mod tests {
             let parsed = check::parse(&filter).unwrap();
             let vars = check::vars();
             assert!(!parsed.matches(bytes.as_doc(), &vars).unwrap(), "{filter}");
-            let said = over.watch(|| {
+            let result = over.watch(|| {
                 assert!(interrupt::tick(u32::MAX).is_err());
                 parsed.matches(bytes.as_doc(), &vars)
             });
-            assert!(said.is_err(), "{filter}");
+            assert!(result.is_err(), "{filter}");
             let position = over.watch(|| {
                 assert!(interrupt::tick(u32::MAX).is_err());
                 parsed.position(bytes.as_doc(), &vars)

@@ -1,8 +1,8 @@
 //! `$in` and `$nin`: equality with one of many values, or a match of one of many patterns.
 
 use super::{
-    Node, Test,
-    parse::{ParseContext, Site, is_operator_document},
+    FilterNode, Test,
+    parse::{OperatorSite, ParseContext, is_operator_document},
 };
 use crate::{
     error::{Error, Result},
@@ -22,7 +22,7 @@ pub struct Members {
 // === impl Members ===
 
 impl Members {
-    fn parse(site: &Site<'_>, arg: ValueRef<'_>) -> Result<Self> {
+    fn parse(site: &OperatorSite<'_>, arg: ValueRef<'_>) -> Result<Self> {
         let Some(array) = arg.as_array() else {
             return Err(Error::bad_value(format!("{} needs an array", site.name)));
         };
@@ -104,24 +104,27 @@ impl Members {
     }
 }
 
-fn node(site: &Site<'_>, arg: ValueRef<'_>) -> Result<Node> {
-    Ok(Node::field(site.path, Test::In(Members::parse(site, arg)?)))
+fn node(site: &OperatorSite<'_>, arg: ValueRef<'_>) -> Result<FilterNode> {
+    Ok(FilterNode::field(
+        site.path,
+        Test::In(Members::parse(site, arg)?),
+    ))
 }
 
 pub(super) fn is_in(
     _: &ParseContext<'_>,
-    site: &Site<'_>,
+    site: &OperatorSite<'_>,
     arg: ValueRef<'_>,
-) -> Result<Option<Node>> {
+) -> Result<Option<FilterNode>> {
     node(site, arg).map(Some)
 }
 
 pub(super) fn not_in(
     _: &ParseContext<'_>,
-    site: &Site<'_>,
+    site: &OperatorSite<'_>,
     arg: ValueRef<'_>,
-) -> Result<Option<Node>> {
-    Ok(Some(Node::not(node(site, arg)?)))
+) -> Result<Option<FilterNode>> {
+    Ok(Some(FilterNode::not(node(site, arg)?)))
 }
 
 #[cfg(test)]

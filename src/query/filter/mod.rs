@@ -1,11 +1,11 @@
 //! The match language: `{a: 1, b: {$gt: 2}}`.
 //!
-//! [`Filter::parse`] turns a filter into a typed tree ([`Node`], [`Test`]) once, or returns an error with mongod's code and
-//! message. [`Filter::matches`] then tests the bytes of a document and looks at no operator name. [`FILTERS`] lists MongoDB's
-//! whole vocabulary; an operator that is not built is refused by name.
+//! [`Filter::parse`] turns a filter into a typed tree ([`FilterNode`], [`Test`]) once, or returns an error with mongod's
+//! code and message. [`Filter::matches`] then tests the bytes of a document and looks at no operator name. [`FILTERS`]
+//! lists MongoDB's whole vocabulary; an operator that is not built is refused by name.
 //!
-//! A negation (`$ne`, `$nin`, `$not`, `$exists: false`) is a [`Node::Not`] around the positive test. This is why it also
-//! matches documents that lack the field. A short `$all` is a conjunction of tests of the same path; a long one is one
+//! A negation (`$ne`, `$nin`, `$not`, `$exists: false`) is a [`FilterNode::Not`] around the positive test. This is why it
+//! also matches documents that lack the field. A short `$all` is a conjunction of tests of the same path; a long one is one
 //! [`Test::All`].
 //!
 //! This module knows no storage and no index. The planner reads the tree to choose an index.
@@ -35,8 +35,8 @@ pub use compare::{CompareOp, Comparison};
 pub use members::Members;
 pub use modulo::Modulo;
 pub use schema::Schema;
-pub use table::{FILTERS, Level, Parse};
-pub use tree::{Field, Filter, Node, Test};
+pub use table::{FILTERS, FilterParser, Level};
+pub use tree::{FieldTest, Filter, FilterNode, Test};
 pub use types::TypeSet;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! `$mod: [divisor, remainder]`. Both numbers and the value of the field are truncated to integers.
 
 use super::{
-    Node, Test, integer,
-    parse::{ParseContext, Site},
+    FilterNode, Test, integer,
+    parse::{OperatorSite, ParseContext},
 };
 use crate::{
     error::{Error, Result},
@@ -28,9 +28,9 @@ impl Modulo {
 
 pub(super) fn modulo(
     _: &ParseContext<'_>,
-    site: &Site<'_>,
+    site: &OperatorSite<'_>,
     arg: ValueRef<'_>,
-) -> Result<Option<Node>> {
+) -> Result<Option<FilterNode>> {
     let malformed = |what: &str| Error::bad_value(format!("malformed mod, {what}"));
     let array = arg
         .as_array()
@@ -54,7 +54,7 @@ pub(super) fn modulo(
     if divisor == 0 {
         return Err(Error::bad_value("divisor cannot be 0"));
     }
-    Ok(Some(Node::field(
+    Ok(Some(FilterNode::field(
         site.path,
         Test::Mod(Modulo { divisor, remainder }),
     )))

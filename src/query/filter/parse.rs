@@ -2,8 +2,8 @@
 
 use smallvec::SmallVec;
 
-use super::table::{FILTERS, Level, Parse};
-use super::{CompareOp, Comparison, Node, Test};
+use super::table::{FILTERS, FilterParser, Level};
+use super::{CompareOp, Comparison, FilterNode, Test};
 use crate::{
     error::{Code, Error, Result},
     interrupt,
@@ -13,12 +13,14 @@ use crate::{
 };
 
 /// Parses an operator at the level of fields. `None` means that there is nothing to test (`$comment`).
-pub type TopParser = fn(&ParseContext<'_>, name: &str, arg: ValueRef<'_>) -> Result<Option<Node>>;
+pub type TopParser =
+    fn(&ParseContext<'_>, name: &str, arg: ValueRef<'_>) -> Result<Option<FilterNode>>;
 /// Parses an operator inside a field's condition.
-pub type FieldParser = fn(&ParseContext<'_>, &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>>;
+pub type FieldParser =
+    fn(&ParseContext<'_>, &OperatorSite<'_>, arg: ValueRef<'_>) -> Result<Option<FilterNode>>;
 
 /// The conditions of one document. Usually there is only one.
-pub(super) type Nodes = SmallVec<[Node; 1]>;
+pub(super) type Nodes = SmallVec<[FilterNode; 1]>;
 
 /// The context of the parser.
 #[derive(Clone, Copy)]
@@ -26,13 +28,13 @@ pub struct ParseContext<'a> {
     pub scope: &'a Scope,
     /// Whether this is inside `$elemMatch`, where operators that need the whole document (`$expr`, `$text`) are refused.
     pub inner: bool,
-    /// Whether this is a condition inside an update or a projection, where `$expr`, `$jsonSchema` and operators that need an
-    /// index are refused.
+    /// Whether this is a condition inside an update or a projection, where `$expr`, `$jsonSchema` and operators that need
+    /// an index are refused.
     pub plain: bool,
 }
 
 /// The place of a field operator.
-pub struct Site<'a> {
+pub struct OperatorSite<'a> {
     /// The path of the field; empty inside the value form of `$elemMatch`.
     pub path: &'a str,
     /// The name of the operator.
@@ -57,7 +59,7 @@ impl ParseContext<'_> {
 const MAX_DEPTH: usize = 100;
 
 /// Parses a whole filter.
-pub(super) fn parse(doc: Doc<'_>, scope: &Scope, plain: bool) -> Result<Node> {
+pub(super) fn parse(doc: Doc<'_>, scope: &Scope, plain: bool) -> Result<FilterNode> {
     check_depth(doc)?;
     let cx = ParseContext {
         scope,
@@ -67,8 +69,8 @@ pub(super) fn parse(doc: Doc<'_>, scope: &Scope, plain: bool) -> Result<Node> {
     document(&cx, doc)
 }
 
-/// Bounds the recursion of the parser. A request holds documents of at most 200 levels, and a filter of that depth needs little
-/// stack. A filter that was never validated must be refused as well.
+/// Bounds the recursion of the parser. A request holds documents of at most 200 levels, and a filter of that depth needs
+/// little stack. A filter that was never validated must be refused as well.
 fn check_depth(doc: Doc<'_>) -> Result<()> {
     /// The least bytes of a level: a type tag, the end of a name and an empty document.
     const LEVEL: usize = 7;
@@ -98,7 +100,7 @@ fn check_depth(doc: Doc<'_>) -> Result<()> {
 }
 
 /// Parses a document of fields and logical operators into a conjunction.
-pub(super) fn document(cx: &ParseContext<'_>, doc: Doc<'_>) -> Result<Node> {
+pub(super) fn document(cx: &ParseContext<'_>, doc: Doc<'_>) -> Result<FilterNode> {
     let mut nodes = Nodes::new();
     for elem in doc {
         let name = elem.name();
@@ -109,7 +111,7 @@ pub(super) fn document(cx: &ParseContext<'_>, doc: Doc<'_>) -> Result<Node> {
             field(cx, &elem, &mut nodes)?;
         }
     }
-    Ok(Node::and(nodes))
+    Ok(FilterNode::and(nodes))
 }
 
 /// Counts work for each part of a filter, given the number of parts before it. Parsing many parts takes long by itself.
@@ -120,7 +122,7 @@ pub(super) fn many(before: usize) -> Result<()> {
     }
 }
 
-fn top(cx: &ParseContext<'_>, name: &str, arg: ValueRef<'_>) -> Result<Option<Node>> {
+fn top(cx: &ParseContext<'_>, name: &str, arg: ValueRef<'_>) -> Result<Option<FilterNode>> {
     let Some(row) = find(name, Level::Top) else {
         return Err(Error::bad_value(format!(
             "unknown top level operator: {name}. If you have a field name that starts with a '$' symbol, consider using \
@@ -128,7 +130,7 @@ fn top(cx: &ParseContext<'_>, name: &str, arg: ValueRef<'_>) -> Result<Option<No
         )));
     };
     match row.status {
-        Status::Ready(Parse::Top(parse)) => parse(cx, name, arg),
+        Status::Ready(FilterParser::Top(parse)) => parse(cx, name, arg),
         _ if cx.inner => Err(Error::bad_value(if name == "$where" {
             "$elemMatch cannot contain $where expression".to_string()
         } else {
@@ -148,7 +150,7 @@ fn field(cx: &ParseContext<'_>, elem: &Elem<'_>, nodes: &mut Nodes) -> Result<()
             conditions(cx, path, Doc::new(elem.value.data()), nodes)
         }
         Type::Regex => {
-            nodes.push(Node::field(
+            nodes.push(FilterNode::field(
                 path,
                 Test::Regex(Pattern::from_value(elem.value)?),
             ));
@@ -156,7 +158,7 @@ fn field(cx: &ParseContext<'_>, elem: &Elem<'_>, nodes: &mut Nodes) -> Result<()
         }
         _ => {
             let equal = Comparison::parse(path, CompareOp::Eq, elem.value)?;
-            nodes.push(Node::field(path, Test::Compare(equal)));
+            nodes.push(FilterNode::field(path, Test::Compare(equal)));
             Ok(())
         }
     }
@@ -171,7 +173,7 @@ pub(super) fn conditions(
 ) -> Result<()> {
     for elem in doc {
         let name = elem.name();
-        let site = Site {
+        let site = OperatorSite {
             path,
             name,
             siblings: doc,
@@ -184,7 +186,9 @@ pub(super) fn conditions(
             }));
         };
         match row.status {
-            Status::Ready(Parse::Field(parse)) => nodes.extend(parse(cx, &site, elem.value)?),
+            Status::Ready(FilterParser::Field(parse)) => {
+                nodes.extend(parse(cx, &site, elem.value)?)
+            }
             // These operators sort, which a condition cannot do.
             _ if cx.plain && matches!(name, "$near" | "$nearSphere" | "$geoNear") => {
                 return Err(Error::location(
@@ -198,8 +202,8 @@ pub(super) fn conditions(
     Ok(())
 }
 
-/// Returns whether a value is a condition and not a document to compare with. A condition's first name begins with `$`, and it
-/// is not a DBRef (`{$ref, $id}`; with `incomplete`, one of them or `$db` is enough).
+/// Returns whether a value is a condition and not a document to compare with. A condition's first name begins with `$`, and
+/// it is not a DBRef (`{$ref, $id}`; with `incomplete`, one of them or `$db` is enough).
 pub fn is_operator_document(value: ValueRef<'_>, incomplete: bool) -> bool {
     let Some(doc) = value.as_doc() else {
         return false;
@@ -218,7 +222,7 @@ pub fn is_operator_document(value: ValueRef<'_>, incomplete: bool) -> bool {
 }
 
 /// Finds the operator with this name, if it belongs to this level.
-fn find(name: &str, level: Level) -> Option<&'static Entry<Parse, Level>> {
+fn find(name: &str, level: Level) -> Option<&'static Entry<FilterParser, Level>> {
     let row = FILTERS.find(name.as_bytes())?;
     (row.facts == level).then_some(row)
 }

@@ -2,13 +2,13 @@
 
 use std::ops::ControlFlow;
 
-use super::{CompareOp, Field, Node, Test, matches::RootDocument};
+use super::{CompareOp, FieldTest, FilterNode, Test, matches::RootDocument};
 use crate::value::Doc;
 
-impl Node {
-    /// Returns the index if the document passes. The last condition that passed through an array decides, in MongoDB's order of
-    /// conditions. Alternatives give an index only if they are values of one field, which MongoDB treats as an `$in`. A
-    /// negation gives none.
+impl FilterNode {
+    /// Returns the index if the document passes. The last condition that passed through an array decides, in MongoDB's
+    /// order of conditions. Alternatives give an index only if they are values of one field, which MongoDB treats as an
+    /// `$in`. A negation gives none.
     pub(super) fn position(&self, root: RootDocument<'_>) -> Option<usize> {
         match self {
             Self::Field(field) => field.position(root.doc),
@@ -16,7 +16,7 @@ impl Node {
                 if !self.matches(root).unwrap_or(false) {
                     return None;
                 }
-                let mut ordered: Vec<&Node> = nodes.iter().collect();
+                let mut ordered: Vec<&FilterNode> = nodes.iter().collect();
                 ordered.sort_by_key(|node| node.rank());
                 ordered
                     .into_iter()
@@ -62,9 +62,9 @@ impl Node {
     }
 }
 
-fn are_values_of_one_field(nodes: &[Node]) -> bool {
+fn are_values_of_one_field(nodes: &[FilterNode]) -> bool {
     let mut paths = nodes.iter().map(|node| match node {
-        Node::Field(field) => match &field.test {
+        FilterNode::Field(field) => match &field.test {
             Test::Compare(comparison) if comparison.op == CompareOp::Eq => {
                 Some(field.path.as_str())
             }
@@ -79,7 +79,7 @@ fn are_values_of_one_field(nodes: &[Node]) -> bool {
     }
 }
 
-impl Field {
+impl FieldTest {
     fn position(&self, doc: Doc<'_>) -> Option<usize> {
         if let Test::All(members) = &self.test {
             if !self.matches(doc) {
@@ -115,7 +115,7 @@ mod tests {
     use bson::doc;
 
     #[test]
-    fn the_position_is_that_of_the_outermost_array_passed_through() {
+    fn the_position_is_that_of_the_outermost_array() {
         for (filter, doc, expected) in [
             (doc! {"a": 2}, doc! {"a": [1, 2]}, Some(1)),
             (doc! {"a": 2}, doc! {"a": 2}, None),

@@ -1,8 +1,8 @@
 //! `$regex` with `$options`: searches a string or symbol for a [`Pattern`].
 
 use super::{
-    Node, Test,
-    parse::{ParseContext, Site},
+    FilterNode, Test,
+    parse::{OperatorSite, ParseContext},
 };
 use crate::{
     error::{Error, Result},
@@ -13,9 +13,9 @@ use crate::{
 
 pub(super) fn regex(
     _: &ParseContext<'_>,
-    site: &Site<'_>,
+    site: &OperatorSite<'_>,
     _: ValueRef<'_>,
-) -> Result<Option<Node>> {
+) -> Result<Option<FilterNode>> {
     let mut source = "";
     let mut flags = "";
     interrupt::tick_read(site.siblings.bytes().len())?;
@@ -24,16 +24,16 @@ pub(super) fn regex(
             "$regex" => {
                 if let Some(text) = elem.value.as_str() {
                     source = text;
-                } else if let Some((text, own)) = elem.value.as_regex() {
+                } else if let Some((text, inline_options)) = elem.value.as_regex() {
                     source = text;
-                    if !own.is_empty() {
+                    if !inline_options.is_empty() {
                         if !flags.is_empty() {
                             return Err(Error::location(
                                 51074,
                                 "options set in both $regex and $options",
                             ));
                         }
-                        flags = own;
+                        flags = inline_options;
                     }
                 } else {
                     return Err(Error::bad_value("$regex has to be a string"));
@@ -55,15 +55,15 @@ pub(super) fn regex(
         }
     }
     let pattern = Pattern::new(source, flags)?;
-    Ok(Some(Node::field(site.path, Test::Regex(pattern))))
+    Ok(Some(FilterNode::field(site.path, Test::Regex(pattern))))
 }
 
 /// Checks that `$options` comes with a `$regex`, which reads it.
 pub(super) fn options(
     _: &ParseContext<'_>,
-    site: &Site<'_>,
+    site: &OperatorSite<'_>,
     _: ValueRef<'_>,
-) -> Result<Option<Node>> {
+) -> Result<Option<FilterNode>> {
     interrupt::tick_read(site.siblings.bytes().len())?;
     if site.siblings.has("$regex") {
         Ok(None)

@@ -5,7 +5,7 @@ use super::{array, bits, compare, element, evaluation, logic, members, modulo, r
 use crate::vocabulary::{Entry, Status, Vocabulary};
 
 #[derive(Clone, Copy)]
-pub enum Parse {
+pub enum FilterParser {
     Top(TopParser),
     Field(FieldParser),
 }
@@ -19,10 +19,10 @@ pub enum Level {
     Field,
 }
 
-pub static FILTERS: Vocabulary<Parse, Level> = Vocabulary::new("", ROWS);
+pub static FILTERS: Vocabulary<FilterParser, Level> = Vocabulary::new("", ROWS);
 
 /// Sorted by name.
-const ROWS: &[Entry<Parse, Level>] = &[
+const ROWS: &[Entry<FilterParser, Level>] = &[
     field("$all", array::all),
     top("$alwaysFalse", logic::always_false),
     top("$alwaysTrue", logic::always_true),
@@ -68,21 +68,21 @@ const ROWS: &[Entry<Parse, Level>] = &[
     planned("$within", Level::Field),
 ];
 
-const fn top(name: &'static str, parse: TopParser) -> Entry<Parse, Level> {
+const fn top(name: &'static str, parse: TopParser) -> Entry<FilterParser, Level> {
     Entry {
-        status: Status::Ready(Parse::Top(parse)),
+        status: Status::Ready(FilterParser::Top(parse)),
         ..planned(name, Level::Top)
     }
 }
 
-const fn field(name: &'static str, parse: FieldParser) -> Entry<Parse, Level> {
+const fn field(name: &'static str, parse: FieldParser) -> Entry<FilterParser, Level> {
     Entry {
-        status: Status::Ready(Parse::Field(parse)),
+        status: Status::Ready(FilterParser::Field(parse)),
         ..planned(name, Level::Field)
     }
 }
 
-const fn planned(name: &'static str, level: Level) -> Entry<Parse, Level> {
+const fn planned(name: &'static str, level: Level) -> Entry<FilterParser, Level> {
     Entry {
         name,
         status: Status::Planned,

@@ -14,21 +14,21 @@ use crate::{
 /// A parsed filter.
 #[derive(Debug)]
 pub struct Filter {
-    root: Node,
+    root: FilterNode,
     slow: bool,
 }
 
 /// A condition on a document or, inside `$elemMatch`, on one element.
 #[derive(Debug)]
-pub enum Node {
+pub enum FilterNode {
     True,
     False,
     /// All of these must match. Never empty.
-    And(Vec<Node>),
-    Or(Vec<Node>),
-    Nor(Vec<Node>),
-    Not(Box<Node>),
-    Field(Field),
+    And(Vec<FilterNode>),
+    Or(Vec<FilterNode>),
+    Nor(Vec<FilterNode>),
+    Not(Box<FilterNode>),
+    Field(FieldTest),
     /// An expression, with the client's own text for explain.
     Expr(Box<(Expr, Value)>),
     Schema(Box<(Schema, Value)>),
@@ -36,9 +36,10 @@ pub enum Node {
     Sample(f64),
 }
 
-/// A test of the values at a path. Inside the value form of `$elemMatch` the path is empty, and the element itself is tested.
+/// A test of the values at a path. Inside the value form of `$elemMatch` the path is empty, and the element itself is
+/// tested.
 #[derive(Debug)]
-pub struct Field {
+pub struct FieldTest {
     pub path: Path,
     pub test: Test,
 }
@@ -58,9 +59,9 @@ pub enum Test {
     Size(i64),
     Bits(Bits),
     /// At least one element is a document (or an array) that matches.
-    ElemObject(Box<Node>),
+    ElemObject(Box<FilterNode>),
     /// At least one element passes all of these tests.
-    ElemValue(Vec<Node>),
+    ElemValue(Vec<FilterNode>),
 }
 
 // === impl Filter ===
@@ -78,16 +79,16 @@ impl Filter {
 
     /// Returns the filter that every document passes.
     pub fn all() -> Self {
-        Self::new(Node::True)
+        Self::new(FilterNode::True)
     }
 
     /// Builds `{_id: value}` as an equality, even for a value that would otherwise be a condition.
     pub fn of_id(value: ValueRef<'_>) -> Self {
         let test = Test::Compare(Comparison::new(CompareOp::Eq, value));
-        Self::new(Node::field("_id", test))
+        Self::new(FilterNode::field("_id", test))
     }
 
-    fn new(root: Node) -> Self {
+    fn new(root: FilterNode) -> Self {
         let slow = root.weight() > MANY;
         Self { root, slow }
     }
@@ -97,12 +98,12 @@ impl Filter {
         self.slow
     }
 
-    pub fn root(&self) -> &Node {
+    pub fn root(&self) -> &FilterNode {
         &self.root
     }
 
-    /// Returns whether the filter evaluates an expression for each document. (An expression gives no array position, and may
-    /// take long.)
+    /// Returns whether the filter evaluates an expression for each document. (An expression gives no array position, and
+    /// may take long.)
     pub fn has_expression(&self) -> bool {
         self.root.has_expression()
     }
@@ -126,7 +127,7 @@ impl Filter {
 
     /// Returns whether every document passes.
     pub fn is_all(&self) -> bool {
-        matches!(self.root, Node::True)
+        matches!(self.root, FilterNode::True)
     }
 
     /// Returns whether the document passes. Returns an error if an expression fails or the command must end.
@@ -159,11 +160,11 @@ impl Filter {
     }
 }
 
-// === impl Node ===
+// === impl FilterNode ===
 
-impl Node {
+impl FilterNode {
     pub(super) fn field(path: &str, test: Test) -> Self {
-        Self::Field(Field {
+        Self::Field(FieldTest {
             path: Path::parse(path),
             test,
         })
@@ -241,7 +242,7 @@ impl Node {
         }
     }
 
-    pub(super) fn not(node: Node) -> Self {
+    pub(super) fn not(node: FilterNode) -> Self {
         Self::Not(Box::new(node))
     }
 

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn simple_patterns_get_an_estimate_and_others_do_not() {
+    fn only_simple_patterns_get_a_cost_estimate() {
         for (source, expected) in [
             ("abc", Some(300)),
             ("^a.c$", Some(500)),

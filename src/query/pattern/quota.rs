@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_texts_that_take_much_are_bounded() {
+    fn short_patterns_with_large_programs_are_limited() {
         for (source, least, most) in [
             ("abc", 512, 600),
             ("\\d{3}-\\d{4}", 1000, 4000),

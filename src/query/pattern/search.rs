@@ -380,7 +380,7 @@ mod tests {
 
     /// Each of these searches would take at least minutes.
     #[test]
-    fn every_search_ends_with_its_command() {
+    fn every_search_stops_when_its_command_ends() {
         // The pattern needs the last letter twice and the text has it once, so PCRE2 cannot rule out a match before it
         // searches.
         let long = format!("{}b", "a".repeat(4 << 20));

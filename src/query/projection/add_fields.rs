@@ -1,20 +1,20 @@
 //! Parses the specification of `$addFields` into the tree of a projection.
 
-use super::tree::{Mode, Node, Projection, Tree};
+use super::tree::{Projection, ProjectionMode, ProjectionNode, ProjectionTree};
 use crate::error::{Error, Result};
 use crate::query::expr::FieldPath;
 use crate::query::{Expr, Scope};
 use crate::value::{Doc, Path, ValueRef};
 
 pub(super) fn parse(spec: Doc<'_>, scope: &Scope) -> Result<Projection> {
-    let mut root = Tree::default();
+    let mut root = ProjectionTree::default();
     for elem in spec {
         let path = FieldPath::parse(elem.name())?.into_path();
         add(&mut root, &path, elem.value, scope, elem.name())?;
     }
     root.finish();
     Ok(Projection {
-        mode: Mode::Add,
+        mode: ProjectionMode::Add,
         root,
     })
 }
@@ -22,7 +22,7 @@ pub(super) fn parse(spec: Doc<'_>, scope: &Scope) -> Result<Projection> {
 /// Adds a value, or the fields of a nested document: `{"a.b": x, "a.c": y}` and `{a: {b: x, c: y}}` mean the same. `whole`
 /// is the path from the root.
 fn add(
-    parent: &mut Tree,
+    parent: &mut ProjectionTree,
     path: &Path,
     value: ValueRef<'_>,
     scope: &Scope,
@@ -41,7 +41,7 @@ fn add(
         if value.as_doc().is_some_and(|doc| doc.count() > 1) {
             return Err(several_names(value));
         }
-        slot.fill(Node::Compute(Expr::parse(value, scope)?));
+        slot.fill(ProjectionNode::Compute(Expr::parse(value, scope)?));
         return Ok(());
     };
     let tree = parent.within(path).map_err(conflict)?;

@@ -13,6 +13,8 @@ mod add_fields;
 mod apply;
 mod parse;
 mod slice;
+#[cfg(test)]
+mod tests;
 mod tree;
 
 pub use slice::SliceField;

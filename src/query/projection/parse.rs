@@ -1,6 +1,6 @@
 //! Parses a projection's specification into its tree.
 
-use super::tree::{Collision, Mode, Node, Projection, Tree};
+use super::tree::{Collision, Projection, ProjectionMode, ProjectionNode, ProjectionTree};
 use super::{Kind, SliceField};
 use crate::error::{Error, Result};
 use crate::query::expr::{self, FieldPath};
@@ -12,7 +12,7 @@ struct Parser<'s> {
     scope: &'s Scope,
     kind: Kind,
     /// Decided by the first field other than `_id` that is included, excluded or computed.
-    mode: Option<Mode>,
+    mode: Option<ProjectionMode>,
     has_positional: bool,
     has_elem_match: bool,
     has_slice: bool,
@@ -35,22 +35,22 @@ pub(super) fn parse(spec: Doc<'_>, scope: &Scope, kind: Kind) -> Result<Projecti
         has_slice: false,
         has_meta: false,
     };
-    let mut root = Tree::default();
+    let mut root = ProjectionTree::default();
     for elem in spec {
         parser.element(&elem, &mut root, true)?;
     }
     let id = root.child("_id");
     let mode = match (parser.mode, &id) {
         (Some(mode), _) => mode,
-        (None, Some(Node::Keep)) => Mode::Include,
-        (None, _) if parser.has_elem_match && !parser.has_slice => Mode::Include,
+        (None, Some(ProjectionNode::Keep)) => ProjectionMode::Include,
+        (None, _) if parser.has_elem_match && !parser.has_slice => ProjectionMode::Include,
         // A lone `$meta` adds a field to what a find shows, but is all that `$project` shows.
-        (None, _) if parser.has_meta && kind == Kind::Aggregate => Mode::Include,
+        (None, _) if parser.has_meta && kind == Kind::Aggregate => ProjectionMode::Include,
         // For example `{_id: 0}` or `{a: {$slice: 1}}`.
-        (None, _) => Mode::Exclude,
+        (None, _) => ProjectionMode::Exclude,
     };
-    if mode == Mode::Include && id.is_none() {
-        root.children.push("_id", Node::Keep);
+    if mode == ProjectionMode::Include && id.is_none() {
+        root.children.push("_id", ProjectionNode::Keep);
     }
     root.finish();
     Ok(Projection { mode, root })
@@ -59,7 +59,7 @@ pub(super) fn parse(spec: Doc<'_>, scope: &Scope, kind: Kind) -> Result<Projecti
 // === impl Parser ===
 
 impl Parser<'_> {
-    fn element(&mut self, elem: &Elem<'_>, parent: &mut Tree, top: bool) -> Result<()> {
+    fn element(&mut self, elem: &Elem<'_>, parent: &mut ProjectionTree, top: bool) -> Result<()> {
         let (name, value) = (elem.name(), elem.value);
         match value.ty() {
             Type::Document => {
@@ -93,7 +93,7 @@ impl Parser<'_> {
                     ));
                 }
                 let path = checked(name)?;
-                if self.mode == Some(Mode::Exclude) {
+                if self.mode == Some(ProjectionMode::Exclude) {
                     return Err(Error::location(
                         31310,
                         format!(
@@ -101,14 +101,14 @@ impl Parser<'_> {
                         ),
                     ));
                 }
-                self.mode = Some(Mode::Include);
+                self.mode = Some(ProjectionMode::Include);
                 let expr = Expr::parse(value, self.scope)?;
-                add(parent, &path, Node::Compute(expr))
+                add(parent, &path, ProjectionNode::Compute(expr))
             }
         }
     }
 
-    fn inclusion(&mut self, name: &str, parent: &mut Tree, top: bool) -> Result<()> {
+    fn inclusion(&mut self, name: &str, parent: &mut ProjectionTree, top: bool) -> Result<()> {
         if let Some(stem) = name.strip_suffix(".$") {
             self.positional(stem, parent)?;
         } else if name.contains(".$.") && self.kind == Kind::Find {
@@ -119,23 +119,23 @@ impl Parser<'_> {
                  parts following the '$' and the results will be equivalent.",
             ));
         } else {
-            add(parent, &checked(name)?, Node::Keep)?;
+            add(parent, &checked(name)?, ProjectionNode::Keep)?;
         }
         // `_id` may differ from the mode of the other fields.
         if top && name == "_id" {
             return Ok(());
         }
-        if self.mode == Some(Mode::Exclude) {
+        if self.mode == Some(ProjectionMode::Exclude) {
             return Err(Error::location(
                 31253,
                 format!("Cannot do inclusion on field {name} in exclusion projection"),
             ));
         }
-        self.mode = Some(Mode::Include);
+        self.mode = Some(ProjectionMode::Include);
         Ok(())
     }
 
-    fn positional(&mut self, stem: &str, parent: &mut Tree) -> Result<()> {
+    fn positional(&mut self, stem: &str, parent: &mut ProjectionTree) -> Result<()> {
         if self.kind == Kind::Aggregate {
             return Err(Error::location(
                 31324,
@@ -155,32 +155,32 @@ impl Parser<'_> {
             ));
         }
         self.has_positional = true;
-        add(parent, &checked(stem)?, Node::Positional)
+        add(parent, &checked(stem)?, ProjectionNode::Positional)
     }
 
-    fn exclusion(&mut self, name: &str, parent: &mut Tree, top: bool) -> Result<()> {
+    fn exclusion(&mut self, name: &str, parent: &mut ProjectionTree, top: bool) -> Result<()> {
         if name.ends_with(".$") {
             return Err(Error::location(
                 31395,
                 "positional projection cannot be used with exclusion",
             ));
         }
-        add(parent, &checked(name)?, Node::Drop)?;
+        add(parent, &checked(name)?, ProjectionNode::Drop)?;
         if top && name == "_id" {
             return Ok(());
         }
-        if self.mode == Some(Mode::Include) {
+        if self.mode == Some(ProjectionMode::Include) {
             return Err(Error::location(
                 31254,
                 format!("Cannot do exclusion on field {name} in inclusion projection"),
             ));
         }
-        self.mode = Some(Mode::Exclude);
+        self.mode = Some(ProjectionMode::Exclude);
         Ok(())
     }
 
     /// Parses a nested specification: `{a: {b: 1, "c.d": 1}}` means `{"a.b": 1, "a.c.d": 1}`.
-    fn within(&mut self, path: &Path, doc: Doc<'_>, parent: &mut Tree) -> Result<()> {
+    fn within(&mut self, path: &Path, doc: Doc<'_>, parent: &mut ProjectionTree) -> Result<()> {
         if doc.is_empty() {
             return Err(Error::location(
                 51270,
@@ -200,7 +200,7 @@ impl Parser<'_> {
         path: &Path,
         value: ValueRef<'_>,
         first: &Elem<'_>,
-        parent: &mut Tree,
+        parent: &mut ProjectionTree,
         top: bool,
     ) -> Result<()> {
         let name = first.name();
@@ -214,13 +214,13 @@ impl Parser<'_> {
             && let Some(slice) = SliceField::parse(first.value)
         {
             self.has_slice = true;
-            return add(parent, path, Node::Slice(slice));
+            return add(parent, path, ProjectionNode::Slice(slice));
         }
         if name == "$meta" {
             self.has_meta = true;
             return add(parent, path, meta(first.value)?);
         }
-        if self.mode == Some(Mode::Exclude) {
+        if self.mode == Some(ProjectionMode::Exclude) {
             return Err(Error::location(
                 31252,
                 "Cannot use expression other than $meta in exclusion projection",
@@ -230,16 +230,16 @@ impl Parser<'_> {
         if name != "$elemMatch" && expr::EXPRESSIONS.find(name.as_bytes()).is_none() {
             return Err(Error::location(31325, format!("Unknown expression {name}")));
         }
-        self.mode = Some(Mode::Include);
+        self.mode = Some(ProjectionMode::Include);
         let expr = Expr::parse(value, self.scope)?;
-        add(parent, path, Node::Compute(expr))
+        add(parent, path, ProjectionNode::Compute(expr))
     }
 
     fn elem_match(
         &mut self,
         path: &Path,
         condition: ValueRef<'_>,
-        parent: &mut Tree,
+        parent: &mut ProjectionTree,
         top: bool,
     ) -> Result<()> {
         if condition.ty() != Type::Document {
@@ -269,11 +269,11 @@ impl Parser<'_> {
             doc.doc(name).put("$elemMatch", condition);
         });
         let filter = Filter::parse_plain(filter.as_doc(), self.scope)?;
-        add(parent, path, Node::ElemMatch(filter))
+        add(parent, path, ProjectionNode::ElemMatch(filter))
     }
 }
 
-fn meta(which: ValueRef<'_>) -> Result<Node> {
+fn meta(which: ValueRef<'_>) -> Result<ProjectionNode> {
     match which.as_str() {
         // Only a search attaches these values to a document.
         Some(
@@ -286,7 +286,7 @@ fn meta(which: ValueRef<'_>) -> Result<Node> {
             | "searchScoreDetails"
             | "searchSequenceToken"
             | "vectorSearchScore",
-        ) => Ok(Node::Absent),
+        ) => Ok(ProjectionNode::Absent),
         Some(
             name @ ("geoNearDistance" | "geoNearPoint" | "indexKey" | "recordId" | "sortKey"
             | "textScore"),
@@ -307,7 +307,7 @@ fn checked(name: &str) -> Result<Path> {
     FieldPath::parse(name).map(FieldPath::into_path)
 }
 
-fn add(parent: &mut Tree, path: &Path, node: Node) -> Result<()> {
+fn add(parent: &mut ProjectionTree, path: &Path, node: ProjectionNode) -> Result<()> {
     let slot = parent.slot(path).map_err(|at| collision(path, at))?;
     slot.fill(node);
     Ok(())
@@ -327,13 +327,13 @@ fn collision(path: &Path, collision: Collision) -> Error {
     }
 }
 
-fn is_free(parent: &Tree, path: &Path) -> bool {
+fn is_free(parent: &ProjectionTree, path: &Path) -> bool {
     let mut tree = parent;
     for name in path.parts() {
         let found = tree.children.find(name.as_bytes());
         match found.and_then(|at| tree.children.at(at)) {
             None => return true,
-            Some((_, Node::Within(inner))) => tree = inner,
+            Some((_, ProjectionNode::Within(inner))) => tree = inner,
             Some(_) => return false,
         }
     }
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_both_refuse() {
+    fn errors_of_find_and_aggregate() {
         let deep = vec!["a"; 201].join(".");
         for (spec, expected) in [
             (doc! {"a": 1, "b": 0}, 31254),
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn what_each_refuses() {
+    fn errors_that_differ_between_find_and_aggregate() {
         for (spec, find, aggregate) in [
             (doc! {}, 0, 51272),
             (doc! {"a.$": 1}, 0, 31324),

@@ -9,13 +9,13 @@ use crate::value::{Doc, Path};
 /// A parsed projection.
 #[derive(Debug)]
 pub struct Projection {
-    pub(super) mode: Mode,
-    pub(super) root: Tree,
+    pub(super) mode: ProjectionMode,
+    pub(super) root: ProjectionTree,
 }
 
 /// The treatment of the fields that the projection does not name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(super) enum ProjectionMode {
     /// Drops them. Computed fields come last.
     Include,
     /// Keeps them.
@@ -26,8 +26,8 @@ pub(super) enum Mode {
 
 /// The names at one level.
 #[derive(Debug, Default)]
-pub(super) struct Tree {
-    pub(super) children: Named<Node>,
+pub(super) struct ProjectionTree {
+    pub(super) children: Named<ProjectionNode>,
     /// True if a field below is computed, and so appears even if the document has nothing there.
     pub(super) computed: bool,
     /// True if the positional `$` ends this path or one below. The first array on the path is then reduced to one element.
@@ -44,17 +44,17 @@ pub(super) enum Collision {
 }
 
 /// The free position of a leaf.
-pub(super) struct Slot<'t, 'p> {
-    tree: &'t mut Tree,
+pub(super) struct LeafSlot<'t, 'p> {
+    tree: &'t mut ProjectionTree,
     name: &'p str,
 }
 
 /// The treatment of one name.
 #[derive(Debug)]
-pub(super) enum Node {
+pub(super) enum ProjectionNode {
     Keep,
     Drop,
-    Within(Tree),
+    Within(ProjectionTree),
     Compute(Expr),
     /// A kind of `$meta` that documents here never have. The field is left out.
     Absent,
@@ -99,37 +99,38 @@ impl Projection {
     }
 }
 
-// === impl Tree ===
+// === impl ProjectionTree ===
 
-impl Tree {
-    pub(super) fn child(&mut self, name: &str) -> Option<&mut Node> {
+impl ProjectionTree {
+    pub(super) fn child(&mut self, name: &str) -> Option<&mut ProjectionNode> {
         let at = self.children.find(name.as_bytes())?;
         self.children.at_mut(at)
     }
 
     /// Returns the tree at a path, and creates it if needed.
-    pub(super) fn within(&mut self, path: &Path) -> Result<&mut Tree, Collision> {
+    pub(super) fn within(&mut self, path: &Path) -> Result<&mut ProjectionTree, Collision> {
         self.descend(path, path.len())
     }
 
     /// Returns the free position of a leaf at a path.
-    pub(super) fn slot<'p>(&mut self, path: &'p Path) -> Result<Slot<'_, 'p>, Collision> {
+    pub(super) fn slot<'p>(&mut self, path: &'p Path) -> Result<LeafSlot<'_, 'p>, Collision> {
         let depth = path.len() - 1;
         let (tree, name) = (self.descend(path, depth)?, path.part(depth));
         match tree.child(name) {
             Some(_) => Err(Collision::Same),
-            None => Ok(Slot { tree, name }),
+            None => Ok(LeafSlot { tree, name }),
         }
     }
 
-    fn descend(&mut self, path: &Path, depth: usize) -> Result<&mut Tree, Collision> {
+    fn descend(&mut self, path: &Path, depth: usize) -> Result<&mut ProjectionTree, Collision> {
         let mut tree = self;
         for (at, name) in path.parts().take(depth).enumerate() {
             if tree.child(name).is_none() {
-                tree.children.push(name, Node::Within(Self::default()));
+                tree.children
+                    .push(name, ProjectionNode::Within(Self::default()));
             }
             match tree.child(name) {
-                Some(Node::Within(inner)) => tree = inner,
+                Some(ProjectionNode::Within(inner)) => tree = inner,
                 _ => return Err(Collision::Above(at + 1)),
             }
         }
@@ -140,10 +141,14 @@ impl Tree {
         for (name, node) in self.children.iter() {
             survey.name(name, at_root);
             match node {
-                Node::Within(tree) => tree.survey(survey, false),
-                Node::Compute(expr) => survey.expr(expr),
-                Node::ElemMatch(filter) => filter.survey_below(survey),
-                Node::Keep | Node::Drop | Node::Absent | Node::Slice(_) | Node::Positional => {}
+                ProjectionNode::Within(tree) => tree.survey(survey, false),
+                ProjectionNode::Compute(expr) => survey.expr(expr),
+                ProjectionNode::ElemMatch(filter) => filter.survey_below(survey),
+                ProjectionNode::Keep
+                | ProjectionNode::Drop
+                | ProjectionNode::Absent
+                | ProjectionNode::Slice(_)
+                | ProjectionNode::Positional => {}
             }
         }
     }
@@ -152,30 +157,33 @@ impl Tree {
     pub(super) fn finish(&mut self) {
         for node in self.children.iter_mut() {
             match node {
-                Node::Within(tree) => {
+                ProjectionNode::Within(tree) => {
                     tree.finish();
                     self.computed |= tree.computed;
                     self.positional |= tree.positional;
                 }
-                Node::Compute(_) | Node::ElemMatch(_) => self.computed = true,
-                Node::Positional => self.positional = true,
-                Node::Keep | Node::Drop | Node::Absent | Node::Slice(_) => {}
+                ProjectionNode::Compute(_) | ProjectionNode::ElemMatch(_) => self.computed = true,
+                ProjectionNode::Positional => self.positional = true,
+                ProjectionNode::Keep
+                | ProjectionNode::Drop
+                | ProjectionNode::Absent
+                | ProjectionNode::Slice(_) => {}
             }
         }
     }
 }
 
-// === impl Slot ===
+// === impl LeafSlot ===
 
-impl Slot<'_, '_> {
-    pub(super) fn fill(self, node: Node) {
+impl LeafSlot<'_, '_> {
+    pub(super) fn fill(self, node: ProjectionNode) {
         self.tree.children.push(self.name, node);
     }
 }
 
-// === impl Mode ===
+// === impl ProjectionMode ===
 
-impl Mode {
+impl ProjectionMode {
     /// Returns whether the fields that the projection does not name stay.
     pub(super) fn keeps_others(self) -> bool {
         self != Self::Include

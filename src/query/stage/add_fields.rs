@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::StageContext;
-use super::each::Each;
+use super::document_map::DocumentMap;
 use crate::error::{Error, Result};
 use crate::query::{Projection, Survey, Vars};
 use crate::value::{Doc, ValueRef, check_size};
@@ -12,13 +12,16 @@ struct AddFields(Projection);
 
 pub(super) fn parse_add_fields(
     value: ValueRef<'_>,
-    place: &StageContext<'_>,
-) -> Result<Arc<dyn Each>> {
-    parse_fields("$addFields", value, place)
+    context: &StageContext<'_>,
+) -> Result<Arc<dyn DocumentMap>> {
+    parse_fields("$addFields", value, context)
 }
 
-pub(super) fn parse_set(value: ValueRef<'_>, place: &StageContext<'_>) -> Result<Arc<dyn Each>> {
-    parse_fields("$set", value, place)
+pub(super) fn parse_set(
+    value: ValueRef<'_>,
+    context: &StageContext<'_>,
+) -> Result<Arc<dyn DocumentMap>> {
+    parse_fields("$set", value, context)
 }
 
 /// Visits the fields that the stage sets.
@@ -31,8 +34,8 @@ pub(super) fn written<'v>(spec: ValueRef<'v>, visit: &mut dyn FnMut(&'v str)) {
 fn parse_fields(
     name: &'static str,
     value: ValueRef<'_>,
-    place: &StageContext<'_>,
-) -> Result<Arc<dyn Each>> {
+    context: &StageContext<'_>,
+) -> Result<Arc<dyn DocumentMap>> {
     let spec = value.as_doc().ok_or_else(|| {
         Error::location(
             40272,
@@ -42,14 +45,14 @@ fn parse_fields(
             ),
         )
     })?;
-    let fields = Projection::parse_add_fields(spec, place.scope)
+    let fields = Projection::parse_add_fields(spec, context.scope)
         .map_err(|error| error.caused(&format!("Invalid {name}")))?;
     Ok(Arc::new(AddFields(fields)))
 }
 
 // === impl AddFields ===
 
-impl Each for AddFields {
+impl DocumentMap for AddFields {
     fn apply(&self, doc: Doc<'_>, vars: &Vars, out: &mut Vec<u8>) -> Result<bool> {
         let start = out.len();
         self.0.apply(doc, vars, None, out)?;

@@ -27,14 +27,14 @@ pub struct Row<'a> {
 #[derive(Debug, Clone)]
 pub struct RowBatch {
     bytes: Vec<u8>,
-    ends: Vec<End>,
+    ends: Vec<RowEnd>,
     /// Producers stop at this many rows.
     target: usize,
 }
 
 /// The end of a row, which begins where the previous row ends.
 #[derive(Debug, Clone, Copy)]
-struct End {
+struct RowEnd {
     at: usize,
     origin: Option<Origin>,
 }
@@ -73,12 +73,12 @@ impl RowBatch {
     }
 
     /// Prepares for a wait: an empty batch frees its buffers. Returns the bytes that remain.
-    pub fn at_rest(&mut self) -> usize {
+    pub fn suspend(&mut self) -> usize {
         if self.is_empty() {
             self.bytes = Vec::new();
             self.ends = Vec::new();
         }
-        self.bytes.capacity() + self.ends.capacity() * size_of::<End>()
+        self.bytes.capacity() + self.ends.capacity() * size_of::<RowEnd>()
     }
 
     pub fn len(&self) -> usize {
@@ -169,7 +169,7 @@ impl RowBatch {
 
     #[inline]
     fn close(&mut self, origin: Option<Origin>) {
-        self.ends.push(End {
+        self.ends.push(RowEnd {
             at: self.bytes.len(),
             origin,
         });
@@ -218,7 +218,7 @@ impl RowBatch {
                         self.bytes.copy_within(start..end.at, filled);
                     }
                     filled += end.at - start;
-                    self.ends[kept] = End {
+                    self.ends[kept] = RowEnd {
                         at: filled,
                         origin: end.origin,
                     };
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_cut_removed_and_kept_in_place() {
+    fn rows_are_truncated_removed_and_retained() {
         let all = [1, 5, 2, 8, 3];
         assert_eq!(numbers(&filled(&all)), all);
         let mut batch = filled(&all);

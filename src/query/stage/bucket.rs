@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::group::{Fields, Group, Key};
+use super::group::{Group, GroupFields, Key};
 use super::{Stage, StageContext};
 use crate::args::{Arg, fields, object};
 use crate::error::{Error, Result};
@@ -19,7 +19,7 @@ pub(super) struct Buckets {
 
 pub(super) fn parse(
     value: ValueRef<'_>,
-    place: &StageContext<'_>,
+    context: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
     let words = "Argument to $bucket stage must be an object, but found type: {}.";
@@ -29,11 +29,11 @@ pub(super) fn parse(
         match option.name() {
             "groupBy" => {
                 let wanted = (40202, "$bucket", "an expression");
-                by = Some(group_by(given, place, wanted)?);
+                by = Some(group_by(given, context, wanted)?);
             }
-            "boundaries" => boundaries = Some(parse_boundaries(option, place)?),
-            "default" => default = Some(parse_default(given, place)?),
-            "output" => output = Some(parse_output(option, place)?),
+            "boundaries" => boundaries = Some(parse_boundaries(option, context)?),
+            "default" => default = Some(parse_default(given, context)?),
+            "output" => output = Some(parse_output(option, context)?),
             _ => return Err(option.refuse(40197, "Unrecognized option to $bucket: {}.")),
         }
     }
@@ -46,7 +46,7 @@ pub(super) fn parse(
     check_default(default.as_ref(), &boundaries)?;
     let fields = match output {
         Some(fields) => fields,
-        None => Fields::count("count")?,
+        None => GroupFields::count("count")?,
     };
     let buckets = Buckets {
         by,
@@ -67,7 +67,7 @@ pub(super) fn parse(
 /// Parses the field `groupBy`. `wanted` holds the code, the stage and the wording of its error.
 pub(super) fn group_by(
     given: ValueRef<'_>,
-    place: &StageContext<'_>,
+    context: &StageContext<'_>,
     (code, stage, what): (i32, &str, &str),
 ) -> Result<Expr> {
     if !is_expression(given) {
@@ -78,23 +78,23 @@ pub(super) fn group_by(
             ),
         ));
     }
-    Expr::parse(given, place.scope)
+    Expr::parse(given, context.scope)
 }
 
 /// Parses the field `output`. `words` is the message if it is not an object.
 pub(super) fn output(
     option: Arg<'_>,
-    place: &StageContext<'_>,
+    context: &StageContext<'_>,
     code: i32,
     words: &str,
-) -> Result<Fields> {
+) -> Result<GroupFields> {
     let fields = option.expect(ValueRef::as_doc, code, words)?;
-    Fields::parse(fields, place.scope)
+    GroupFields::parse(fields, context.scope)
 }
 
-fn parse_output(option: Arg<'_>, place: &StageContext<'_>) -> Result<Fields> {
+fn parse_output(option: Arg<'_>, context: &StageContext<'_>) -> Result<GroupFields> {
     let words = "The $bucket 'output' field must be an object, but found type: {}.";
-    let fields = output(option, place, 40196, words)?;
+    let fields = output(option, context, 40196, words)?;
     if fields.has("_id") {
         return Err(Error::location(
             15948,
@@ -104,8 +104,8 @@ fn parse_output(option: Arg<'_>, place: &StageContext<'_>) -> Result<Fields> {
     Ok(fields)
 }
 
-fn parse_default(given: ValueRef<'_>, place: &StageContext<'_>) -> Result<Value> {
-    let expr = Expr::parse(given, place.scope)?;
+fn parse_default(given: ValueRef<'_>, context: &StageContext<'_>) -> Result<Value> {
+    let expr = Expr::parse(given, context.scope)?;
     let constant = expr.as_const().ok_or_else(|| {
         let words = "The $bucket 'default' field must be a constant expression, but found: {}.";
         Error::found(40195, words, &given.to_string())
@@ -140,12 +140,12 @@ fn is_expression(value: ValueRef<'_>) -> bool {
     }
 }
 
-fn parse_boundaries(option: Arg<'_>, place: &StageContext<'_>) -> Result<Vec<Value>> {
+fn parse_boundaries(option: Arg<'_>, context: &StageContext<'_>) -> Result<Vec<Value>> {
     let words = "The $bucket 'boundaries' field must be an array, but found type: {}.";
     let array = option.expect(ValueRef::as_array, 40200, words)?;
     let mut boundaries = Vec::new();
     for elem in array {
-        let expr = Expr::parse(elem.value, place.scope)?;
+        let expr = Expr::parse(elem.value, context.scope)?;
         let Some(constant) = expr.as_const() else {
             // A constant expression that cannot be evaluated reports its own error.
             if !expr.reads_document() {

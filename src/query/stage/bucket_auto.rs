@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::bucket;
 use super::granularity::Granularity;
-use super::group::Fields;
+use super::group::GroupFields;
 use super::run_sorter::RunSorter;
 use super::sort::too_much;
 use super::{Empty, Flow, Row, RowBatch, RowContext, Rows, Stage, StageContext, StageOp};
@@ -12,13 +12,13 @@ use crate::args::{Arg, fields, object};
 use crate::error::{Error, Result};
 use crate::query::Expr;
 use crate::query::Survey;
-use crate::query::accumulator::State;
+use crate::query::accumulator::AccumulatorState;
 use crate::value::{Doc, DocBuf, DocBuilder, Value, ValueRef, compare, key};
 
 struct BucketAuto {
     by: Expr,
     buckets: i32,
-    fields: Fields,
+    fields: GroupFields,
     granularity: Option<Granularity>,
 }
 
@@ -32,7 +32,7 @@ struct BucketAutoRows {
     complete: bool,
     /// The number of rows per bucket, and the number of buckets that were started.
     size: usize,
-    begun: i32,
+    started_buckets: i32,
     /// The first row of the next bucket.
     next: Option<DocBuf>,
     /// The end of the last bucket, for buckets with rounded bounds.
@@ -43,12 +43,12 @@ struct BucketAutoRows {
 struct Bucket {
     min: Value,
     max: Value,
-    states: Vec<Box<dyn State>>,
+    states: Vec<Box<dyn AccumulatorState>>,
 }
 
 pub(super) fn parse(
     value: ValueRef<'_>,
-    place: &StageContext<'_>,
+    context: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
     let words = "The argument to $bucketAuto must be an object, but found type: {}.";
@@ -57,12 +57,12 @@ pub(super) fn parse(
         match option.name() {
             "groupBy" => {
                 let wanted = (40239, "$bucketAuto", "an expression object");
-                by = Some(bucket::group_by(option.value(), place, wanted)?);
+                by = Some(bucket::group_by(option.value(), context, wanted)?);
             }
             "buckets" => buckets = Some(parse_buckets(option)?),
             "output" => {
                 let words = "The $bucketAuto 'output' field must be an object, but found type: {}.";
-                output = Some(bucket::output(option, place, 40244, words)?);
+                output = Some(bucket::output(option, context, 40244, words)?);
             }
             "granularity" => {
                 let words =
@@ -81,7 +81,7 @@ pub(super) fn parse(
     };
     let fields = match output {
         Some(fields) if fields.len() > 0 => fields,
-        _ => Fields::count("count")?,
+        _ => GroupFields::count("count")?,
     };
     push(Stage::StageOp(Arc::new(BucketAuto {
         by,
@@ -95,18 +95,18 @@ pub(super) fn parse(
 fn parse_buckets(option: Arg<'_>) -> Result<i32> {
     let words = "The $bucketAuto 'buckets' field must be a numeric value, but found type: {}.";
     let number = option.expect(ValueRef::as_num, 40241, words)?;
-    let whole = number
+    let integer = number
         .to_i64_exact()
-        .and_then(|whole| i32::try_from(whole).ok())
+        .and_then(|integer| i32::try_from(integer).ok())
         .ok_or_else(|| {
             let words = "The $bucketAuto 'buckets' field must be representable as a 32-bit integer, but found {}.";
             Error::found(40242, words, &option.value().to_string())
         })?;
-    if whole < 1 {
+    if integer < 1 {
         let words = "The $bucketAuto 'buckets' field must be greater than 0, but found: {}";
-        return Err(Error::found(40243, words, &whole.to_string()));
+        return Err(Error::found(40243, words, &integer.to_string()));
     }
-    Ok(whole)
+    Ok(integer)
 }
 
 // === impl BucketAuto ===
@@ -121,7 +121,7 @@ impl StageOp for BucketAuto {
             key: Vec::new(),
             complete: false,
             size: 1,
-            begun: 0,
+            started_buckets: 0,
             next: None,
             last_end: None,
         })
@@ -180,7 +180,7 @@ impl BucketAutoRows {
         let Some(first) = self.next.take().or_else(|| self.pop()) else {
             return Ok(false);
         };
-        self.begun += 1;
+        self.started_buckets += 1;
         let value = first.as_doc().get("v").to_value();
         let mut bucket = Bucket {
             min: value.clone(),
@@ -198,7 +198,7 @@ impl BucketAutoRows {
             };
         }
         self.add(&mut bucket, &first, cx)?;
-        let wanted = if self.begun == self.stage.buckets {
+        let wanted = if self.started_buckets == self.stage.buckets {
             usize::MAX
         } else {
             self.size
@@ -281,9 +281,9 @@ impl Rows for BucketAutoRows {
         Ok(Flow::More)
     }
 
-    fn at_rest(&mut self) -> usize {
+    fn suspend(&mut self) -> usize {
         self.batch.clear();
         let next = self.next.as_ref().map_or(0, |row| row.bytes().len());
-        self.batch.at_rest() + self.held.memory() + next + self.input.at_rest()
+        self.batch.suspend() + self.held.memory() + next + self.input.suspend()
     }
 }

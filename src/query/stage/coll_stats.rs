@@ -2,23 +2,25 @@
 
 use std::sync::Arc;
 
-use super::{Flow, Report, RowBatch, RowContext, Rows, Stage, StageContext, StageOp, Target};
+use super::{
+    CollectionName, Flow, Report, RowBatch, RowContext, Rows, Stage, StageContext, StageOp,
+};
 use crate::args::{Arg, fields, object};
 use crate::error::Result;
 use crate::query::Survey;
 use crate::value::{Doc, Type, ValueRef};
 
 /// A stage that reports on a collection or on the server and reads no input.
-pub(super) struct Reports {
-    pub on: Target,
+pub(super) struct ReportStage {
+    pub on: CollectionName,
     pub what: Report,
 }
 
-struct CollStatsRows(Arc<Reports>);
+struct CollStatsRows(Arc<ReportStage>);
 
 pub(super) fn parse(
     value: ValueRef<'_>,
-    place: &StageContext<'_>,
+    context: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
     let words = "$collStats must take a nested object but found: {}";
@@ -43,8 +45,8 @@ pub(super) fn parse(
             _ => return Err(option.unknown()),
         }
     }
-    push(Stage::StageOp(Arc::new(Reports {
-        on: Target::new(place.db, place.coll.unwrap_or_default()),
+    push(Stage::StageOp(Arc::new(ReportStage {
+        on: CollectionName::new(context.db, context.coll.unwrap_or_default()),
         what: Report::CollStats {
             latency,
             storage,
@@ -93,16 +95,16 @@ fn scale(options: Doc<'_>) -> Result<f64> {
             continue;
         }
         option.exactly(Type::Int32, ValueRef::as_num)?;
-        if let Some(whole) = option.int_at_least(1)? {
-            scale = whole as f64;
+        if let Some(integer) = option.int_at_least(1)? {
+            scale = integer as f64;
         }
     }
     Ok(scale)
 }
 
-// === impl Reports ===
+// === impl ReportStage ===
 
-impl StageOp for Reports {
+impl StageOp for ReportStage {
     fn open(self: Arc<Self>, _: Box<dyn Rows>) -> Box<dyn Rows> {
         Box::new(CollStatsRows(self))
     }
@@ -118,7 +120,7 @@ impl Rows for CollStatsRows {
         Ok(Flow::End)
     }
 
-    fn at_rest(&mut self) -> usize {
+    fn suspend(&mut self) -> usize {
         0
     }
 }

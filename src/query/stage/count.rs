@@ -88,8 +88,8 @@ impl Rows for CountRows {
         }
     }
 
-    fn at_rest(&mut self) -> usize {
-        self.batch.at_rest() + self.input.at_rest()
+    fn suspend(&mut self) -> usize {
+        self.batch.suspend() + self.input.suspend()
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::coll_stats::Reports;
-use super::{Report, Stage, StageContext, Target};
+use super::coll_stats::ReportStage;
+use super::{CollectionName, Report, Stage, StageContext};
 use crate::args::fields;
 use crate::error::{Code, Error, Result};
 use crate::value::{Type, ValueRef};
@@ -22,7 +22,7 @@ pub struct CurrentOps {
 
 pub(super) fn parse(
     value: ValueRef<'_>,
-    place: &StageContext<'_>,
+    context: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
     let spec = value.as_doc().ok_or_else(|| {
@@ -50,14 +50,14 @@ pub(super) fn parse(
             _ => return Err(option.unknown()),
         }
     }
-    if place.db != "admin" {
+    if context.db != "admin" {
         return Err(Error::new(
             Code::InvalidNamespace,
             "$currentOp must be run against the 'admin' database with {aggregate: 1}",
         ));
     }
-    push(Stage::StageOp(Arc::new(Reports {
-        on: Target::new(place.db, ""),
+    push(Stage::StageOp(Arc::new(ReportStage {
+        on: CollectionName::new(context.db, ""),
         what: Report::CurrentOp(wanted),
     })));
     Ok(())

@@ -24,7 +24,7 @@ pub(super) struct Depth {
     since_check: usize,
 }
 
-struct Checked(Box<dyn Rows>);
+struct DepthCheckedRows(Box<dyn Rows>);
 
 /// Returns how many levels a stage can add.
 pub(super) fn levels(spec: ValueRef<'_>) -> usize {
@@ -35,14 +35,14 @@ pub(super) fn levels(spec: ValueRef<'_>) -> usize {
 
 impl Depth {
     /// Accounts for a stage that can add this many levels, and checks its output if needed.
-    pub fn behind(&mut self, levels: usize, rows: Box<dyn Rows>) -> Box<dyn Rows> {
+    pub fn check_after(&mut self, levels: usize, rows: Box<dyn Rows>) -> Box<dyn Rows> {
         self.added += levels;
         self.since_check += levels;
         if self.since_check <= UNSEEN {
             return rows;
         }
         self.since_check = 0;
-        Box::new(Checked(rows))
+        Box::new(DepthCheckedRows(rows))
     }
 
     /// Checks the output of the last stage if needed.
@@ -50,13 +50,13 @@ impl Depth {
         if self.since_check == 0 || self.added <= ROOM {
             return rows;
         }
-        Box::new(Checked(rows))
+        Box::new(DepthCheckedRows(rows))
     }
 }
 
-// === impl Checked ===
+// === impl DepthCheckedRows ===
 
-impl Rows for Checked {
+impl Rows for DepthCheckedRows {
     fn fill(&mut self, cx: &mut RowContext<'_>, out: &mut RowBatch) -> Result<Flow> {
         let first = out.len();
         let flow = self.0.fill(cx, out)?;
@@ -66,7 +66,7 @@ impl Rows for Checked {
         Ok(flow)
     }
 
-    fn at_rest(&mut self) -> usize {
-        self.0.at_rest()
+    fn suspend(&mut self) -> usize {
+        self.0.suspend()
     }
 }

@@ -20,10 +20,10 @@ struct DocumentsRows {
 
 pub(super) fn parse(
     value: ValueRef<'_>,
-    place: &StageContext<'_>,
+    context: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
-    let expr = Expr::parse(value, place.scope)?;
+    let expr = Expr::parse(value, context.scope)?;
     push(Stage::StageOp(Arc::new(Documents { expr })));
     Ok(())
 }
@@ -86,7 +86,7 @@ impl Rows for DocumentsRows {
         Ok(Flow::More)
     }
 
-    fn at_rest(&mut self) -> usize {
+    fn suspend(&mut self) -> usize {
         self.array
             .as_ref()
             .map_or(0, |array| array.as_ref().data().len())

@@ -9,7 +9,8 @@ use parking_lot::Mutex;
 
 use super::stage_context::InnerRules;
 use super::{
-    Flow, On, Pipeline, RowBatch, RowContext, Rows, Stage, StageContext, StageOp, sort::too_much,
+    Flow, Pipeline, PipelineInput, RowBatch, RowContext, Rows, Stage, StageContext, StageOp,
+    sort::too_much,
 };
 use crate::error::{Error, Result};
 use crate::query::{Survey, expr};
@@ -25,7 +26,7 @@ struct FacetRows {
     parts: Vec<FacetBranch>,
     /// The part that processes the current batch.
     at: usize,
-    begun: bool,
+    started: bool,
     /// The bytes of all results so far.
     held: usize,
 }
@@ -35,7 +36,7 @@ const SHARES: usize = 10;
 
 struct FacetBranch {
     rows: Box<dyn Rows>,
-    feed: Arc<Mutex<Feed>>,
+    feed: Arc<Mutex<BranchInput>>,
     found: RowBatch,
     /// The elements of the result, as the body of an array.
     result: Vec<u8>,
@@ -45,14 +46,14 @@ struct FacetBranch {
 
 /// The current input of a pipeline.
 #[derive(Default)]
-struct Feed {
+struct BranchInput {
     batch: Arc<RowBatch>,
     fresh: bool,
     end: bool,
 }
 
 /// The source of a pipeline in `$facet`.
-struct Source(Arc<Mutex<Feed>>);
+struct FacetSource(Arc<Mutex<BranchInput>>);
 
 const WITHIN: InnerRules = InnerRules {
     same_rows: true,
@@ -78,7 +79,7 @@ pub(super) fn inner<'v>(spec: ValueRef<'v>, visit: &mut dyn FnMut(Doc<'v>)) {
 
 pub(super) fn parse(
     value: ValueRef<'_>,
-    place: &StageContext<'_>,
+    context: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
     let spec = value
@@ -103,7 +104,7 @@ pub(super) fn parse(
                 ),
             )
         })?;
-        let inside = place.inside(&WITHIN, place.scope)?;
+        let inside = context.inside(&WITHIN, context.scope)?;
         parts.push((name.into(), Pipeline::parse(stages, &inside)?));
     }
     push(Stage::StageOp(Arc::new(Facet { parts })));
@@ -124,14 +125,14 @@ impl StageOp for Facet {
             stage: self,
             parts,
             at: 0,
-            begun: false,
+            started: false,
             held: 0,
         })
     }
 
-    fn inner(&self, visit: &mut dyn FnMut(&Pipeline, On<'_>)) {
+    fn inner(&self, visit: &mut dyn FnMut(&Pipeline, PipelineInput<'_>)) {
         for (_, pipeline) in &self.parts {
-            visit(pipeline, On::SameRows);
+            visit(pipeline, PipelineInput::SameRows);
         }
     }
 
@@ -147,9 +148,9 @@ impl StageOp for Facet {
 
 impl FacetBranch {
     fn open(pipeline: &Pipeline) -> Self {
-        let feed = Arc::new(Mutex::new(Feed::default()));
+        let feed = Arc::new(Mutex::new(BranchInput::default()));
         Self {
-            rows: pipeline.open(Box::new(Source(feed.clone()))),
+            rows: pipeline.open(Box::new(FacetSource(feed.clone()))),
             feed,
             found: RowBatch::new(),
             result: Vec::new(),
@@ -186,9 +187,9 @@ impl FacetBranch {
         Ok(true)
     }
 
-    fn at_rest(&mut self) -> usize {
+    fn suspend(&mut self) -> usize {
         self.found.clear();
-        self.found.at_rest() + self.result.capacity() + self.rows.at_rest()
+        self.found.suspend() + self.result.capacity() + self.rows.suspend()
     }
 }
 
@@ -198,7 +199,7 @@ impl Rows for FacetRows {
     fn fill(&mut self, cx: &mut RowContext<'_>, out: &mut RowBatch) -> Result<Flow> {
         let mut worked = false;
         loop {
-            if self.begun {
+            if self.started {
                 let mut within = cx.with_vars(cx.vars);
                 within.limits.memory = cx.limits.memory * SHARES / self.parts.len().max(SHARES);
                 while let Some(part) = self.parts.get_mut(self.at) {
@@ -233,16 +234,16 @@ impl Rows for FacetRows {
                 feed.batch = batch.clone();
             }
             self.at = 0;
-            self.begun = true;
+            self.started = true;
         }
     }
 
-    fn at_rest(&mut self) -> usize {
+    fn suspend(&mut self) -> usize {
         self.parts
             .iter_mut()
-            .map(FacetBranch::at_rest)
+            .map(FacetBranch::suspend)
             .sum::<usize>()
-            + self.input.at_rest()
+            + self.input.suspend()
     }
 }
 
@@ -268,9 +269,9 @@ fn array_of(elements: &[u8]) -> Value {
     Value::array(bytes)
 }
 
-// === impl Source ===
+// === impl FacetSource ===
 
-impl Rows for Source {
+impl Rows for FacetSource {
     fn fill(&mut self, _: &mut RowContext<'_>, out: &mut RowBatch) -> Result<Flow> {
         let mut feed = self.0.lock();
         if std::mem::take(&mut feed.fresh) {
@@ -285,7 +286,7 @@ impl Rows for Source {
         Ok(if feed.end { Flow::End } else { Flow::Pause })
     }
 
-    fn at_rest(&mut self) -> usize {
+    fn suspend(&mut self) -> usize {
         0
     }
 }

@@ -5,14 +5,14 @@
 
 use std::sync::Arc;
 
-use super::each::Each;
+use super::document_map::DocumentMap;
 use super::{Stage, StageContext};
 use crate::error::Result;
 use crate::value::{Doc, ValueRef};
 use crate::vocabulary::{self, Status};
 
 /// One row of the table.
-pub type Entry = vocabulary::Entry<Parse, StageFacts>;
+pub type Entry = vocabulary::Entry<StageParser, StageFacts>;
 
 /// What the table states about one stage.
 pub struct StageFacts {
@@ -38,7 +38,7 @@ pub struct StageFacts {
 
 /// The parser of a stage's argument.
 #[derive(Clone, Copy)]
-pub enum Parse {
+pub enum StageParser {
     /// Pushes the parsed stages: mostly one, but some stages become several simpler ones.
     Stages(ParseStages),
     /// The stage maps one document to one document. Such stages may also be used in an update.
@@ -46,7 +46,7 @@ pub enum Parse {
 }
 
 pub type ParseStages = fn(ValueRef<'_>, &StageContext<'_>, &mut dyn FnMut(Stage)) -> Result<()>;
-pub type ParseEach = fn(ValueRef<'_>, &StageContext<'_>) -> Result<Arc<dyn Each>>;
+pub type ParseEach = fn(ValueRef<'_>, &StageContext<'_>) -> Result<Arc<dyn DocumentMap>>;
 pub type EachInner = for<'v> fn(ValueRef<'v>, &mut dyn FnMut(Doc<'v>));
 
 /// Where in a pipeline a stage is allowed.
@@ -199,7 +199,7 @@ pub(super) fn root(path: &str) -> &str {
 // === impl Entry ===
 
 impl Entry {
-    const fn new(name: &'static str, status: Status<Parse>) -> Self {
+    const fn new(name: &'static str, status: Status<StageParser>) -> Self {
         Self {
             name,
             status,
@@ -222,11 +222,11 @@ impl Entry {
     }
 
     pub(super) const fn ready(name: &'static str, parse: ParseStages) -> Self {
-        Self::new(name, Status::Ready(Parse::Stages(parse)))
+        Self::new(name, Status::Ready(StageParser::Stages(parse)))
     }
 
     pub(super) const fn each(name: &'static str, parse: ParseEach) -> Self {
-        Self::new(name, Status::Ready(Parse::Each(parse)))
+        Self::new(name, Status::Ready(StageParser::Each(parse)))
     }
 
     pub(super) const fn planned(name: &'static str) -> Self {

@@ -173,8 +173,8 @@ impl Granularity {
             Num::Int32(_) | Num::Int64(_)
                 if matches!(self, Self::PowersOfTwo) && (1.0..9e18).contains(&rounded) =>
             {
-                let whole = rounded as i64;
-                i32::try_from(whole).map_or(Value::int64(whole), Value::int32)
+                let integer = rounded as i64;
+                i32::try_from(integer).map_or(Value::int64(integer), Value::int32)
             }
             _ => Value::double(rounded),
         }

@@ -8,7 +8,7 @@ use super::sort::too_much;
 use super::{Empty, Flow, RowBatch, RowContext, Rows, Stage, StageContext, StageOp};
 use crate::error::{Error, Result};
 use crate::interrupt;
-use crate::query::accumulator::{Accumulator, State};
+use crate::query::accumulator::{Accumulator, AccumulatorState};
 use crate::query::{Expr, Scope, Survey, Vars};
 use crate::value::{Doc, DocBuf, DocBuilder, Type, Value, ValueRef, check_size, key};
 
@@ -18,7 +18,7 @@ const OVERHEAD: usize = 64;
 /// The parsed form of `$group`. `$bucket`, `$sortByCount` and others are parsed into it too.
 pub(super) struct Group {
     key: Key,
-    fields: Fields,
+    fields: GroupFields,
 }
 
 /// How to find the group of a row.
@@ -30,7 +30,7 @@ pub(super) enum Key {
 }
 
 /// The accumulated fields.
-pub(super) struct Fields(Vec<(Box<str>, Accumulator)>);
+pub(super) struct GroupFields(Vec<(Box<str>, Accumulator)>);
 
 struct GroupRows {
     input: Box<dyn Rows>,
@@ -40,7 +40,7 @@ struct GroupRows {
     numbers: HashMap<Box<[u8]>, u32>,
     ids: Vec<Value>,
     /// The state of field f of group g is at g * fields + f.
-    states: Vec<Box<dyn State>>,
+    states: Vec<Box<dyn AccumulatorState>>,
     used: usize,
     scratch: Vec<u8>,
     /// The next group to return, once the input has ended.
@@ -49,14 +49,14 @@ struct GroupRows {
 
 pub(super) fn parse(
     value: ValueRef<'_>,
-    place: &StageContext<'_>,
+    context: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
     let spec = value
         .as_doc()
         .ok_or_else(|| Error::location(15947, "a group's fields must be specified in an object"))?;
     let mut id = None;
-    let mut fields = Fields(Vec::new());
+    let mut fields = GroupFields(Vec::new());
     for elem in spec {
         match elem.name() {
             "_id" if id.is_some() => {
@@ -65,14 +65,14 @@ pub(super) fn parse(
                     "a group's _id may only be specified once",
                 ));
             }
-            "_id" => id = Some(parse_id(elem.value, place.scope)?),
+            "_id" => id = Some(parse_id(elem.value, context.scope)?),
             "$doingMerge" => {
                 return Err(Error::location(
                     17030,
                     "$doingMerge should be true if present",
                 ));
             }
-            _ => fields.add(elem.name(), elem.value, place.scope)?,
+            _ => fields.add(elem.name(), elem.value, context.scope)?,
         }
     }
     let key =
@@ -105,7 +105,7 @@ fn parse_id(value: ValueRef<'_>, scope: &Scope) -> Result<Key> {
 
 /// Returns a non-constant key as the reply shows it. MongoDB stores such keys in an internal format. In it, code becomes a
 /// string, and MinKey and MaxKey are wrapped in a document.
-fn shown(id: ValueRef<'_>) -> Value {
+fn as_shown(id: ValueRef<'_>) -> Value {
     match id.ty() {
         Type::Code => Value::new(Type::String, id.data()),
         Type::MinKey | Type::MaxKey => {
@@ -126,9 +126,9 @@ fn sole_null(name: &str) -> Value {
 /// From this many fields on, one row may take long.
 const MANY: usize = 16;
 
-// === impl Fields ===
+// === impl GroupFields ===
 
-impl Fields {
+impl GroupFields {
     pub fn parse(spec: Doc<'_>, scope: &Scope) -> Result<Self> {
         let mut fields = Self(Vec::new());
         for elem in spec {
@@ -201,7 +201,7 @@ impl Fields {
         &self,
         id: ValueRef<'_>,
         vars: &Vars,
-        states: &mut Vec<Box<dyn State>>,
+        states: &mut Vec<Box<dyn AccumulatorState>>,
     ) -> Result<()> {
         for (_, accumulator) in &self.0 {
             states.push(accumulator.start(id, vars)?);
@@ -211,18 +211,27 @@ impl Fields {
 
     /// Adds a row to the states of its group. Returns by how many bytes they have grown or shrunk.
     #[inline]
-    pub fn feed(&self, states: &mut [Box<dyn State>], doc: Doc<'_>, vars: &Vars) -> Result<isize> {
+    pub fn feed(
+        &self,
+        states: &mut [Box<dyn AccumulatorState>],
+        doc: Doc<'_>,
+        vars: &Vars,
+    ) -> Result<isize> {
         if self.0.len() >= MANY {
             interrupt::tick(u32::try_from(self.0.len()).unwrap_or(u32::MAX))?;
         }
-        let mut grown = 0;
+        let mut growth = 0;
         for ((_, accumulator), state) in self.0.iter().zip(states) {
-            grown += accumulator.feed(&mut **state, doc, vars)?;
+            growth += accumulator.feed(&mut **state, doc, vars)?;
         }
-        Ok(grown)
+        Ok(growth)
     }
 
-    pub fn finish(&self, states: &mut [Box<dyn State>], out: &mut DocBuilder<'_>) -> Result<()> {
+    pub fn finish(
+        &self,
+        states: &mut [Box<dyn AccumulatorState>],
+        out: &mut DocBuilder<'_>,
+    ) -> Result<()> {
         for ((name, _), state) in self.0.iter().zip(states) {
             out.put(name, state.finish()?.as_ref());
         }
@@ -246,13 +255,13 @@ impl Fields {
 // === impl Group ===
 
 impl Group {
-    pub fn new(key: Key, fields: Fields) -> Self {
+    pub fn new(key: Key, fields: GroupFields) -> Self {
         Self { key, fields }
     }
 
     /// Creates a group that counts the rows of each key.
     pub fn counting(key: Expr, name: &str) -> Result<Self> {
-        Ok(Self::new(Key::Value(key), Fields::count(name)?))
+        Ok(Self::new(Key::Value(key), GroupFields::count(name)?))
     }
 }
 
@@ -314,15 +323,18 @@ impl GroupRows {
                     self.numbers
                         .insert(self.scratch.as_slice().into(), number as u32);
                     let constant = matches!(&self.stage.key, Key::Value(Expr::Const(_)));
-                    self.ids
-                        .push(if constant { id.to_value() } else { shown(id) });
+                    self.ids.push(if constant {
+                        id.to_value()
+                    } else {
+                        as_shown(id)
+                    });
                     self.stage.fields.start(id, cx.vars, &mut self.states)?;
-                    let begun = self.states.get(number * width..).unwrap_or_default();
+                    let new_states = self.states.get(number * width..).unwrap_or_default();
                     self.used += OVERHEAD
                         + self.scratch.len()
                         + id.data().len()
-                        + size_of_val(begun)
-                        + begun
+                        + size_of_val(new_states)
+                        + new_states
                             .iter()
                             .map(|state| size_of_val(&**state))
                             .sum::<usize>();
@@ -333,8 +345,8 @@ impl GroupRows {
                 .states
                 .get_mut(number * width..(number + 1) * width)
                 .unwrap_or_default();
-            let grown = self.stage.fields.feed(states, row.doc, cx.vars)?;
-            self.used = self.used.saturating_add_signed(grown);
+            let growth = self.stage.fields.feed(states, row.doc, cx.vars)?;
+            self.used = self.used.saturating_add_signed(growth);
             if self.used > cx.limits.memory {
                 return Err(too_much("$group", cx));
             }
@@ -382,8 +394,8 @@ impl Rows for GroupRows {
         Ok(Flow::End)
     }
 
-    fn at_rest(&mut self) -> usize {
+    fn suspend(&mut self) -> usize {
         self.batch.clear();
-        self.batch.at_rest() + self.used + self.input.at_rest()
+        self.batch.suspend() + self.used + self.input.suspend()
     }
 }

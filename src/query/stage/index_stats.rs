@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::coll_stats::Reports;
-use super::{Report, Stage, StageContext, Target};
+use super::coll_stats::ReportStage;
+use super::{CollectionName, Report, Stage, StageContext};
 use crate::error::{Error, Result};
 use crate::value::{Doc, ValueRef};
 
 pub(super) fn parse(
     value: ValueRef<'_>,
-    place: &StageContext<'_>,
+    context: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
     if !value.as_doc().is_some_and(Doc::is_empty) {
@@ -18,8 +18,8 @@ pub(super) fn parse(
             "The $indexStats stage specification must be an empty object",
         ));
     }
-    push(Stage::StageOp(Arc::new(Reports {
-        on: Target::new(place.db, place.coll.unwrap_or_default()),
+    push(Stage::StageOp(Arc::new(ReportStage {
+        on: CollectionName::new(context.db, context.coll.unwrap_or_default()),
         what: Report::IndexStats,
     })));
     Ok(())

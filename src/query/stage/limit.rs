@@ -50,7 +50,7 @@ impl Rows for Limit {
         Ok(if self.left == 0 { Flow::End } else { flow })
     }
 
-    fn at_rest(&mut self) -> usize {
-        self.input.at_rest()
+    fn suspend(&mut self) -> usize {
+        self.input.suspend()
     }
 }

@@ -8,7 +8,8 @@ use smallvec::SmallVec;
 
 use super::lookup_spec::Lookup;
 use super::{
-    Empty, Flow, On, Origin, Pipeline, Row, RowBatch, RowContext, Rows, SourceSpec, StageOp, Target,
+    CollectionName, Empty, Flow, Origin, Pipeline, PipelineInput, Row, RowBatch, RowContext, Rows,
+    SourceSpec, StageOp,
 };
 use crate::error::{Error, Result};
 use crate::interrupt;
@@ -66,10 +67,13 @@ impl StageOp for Lookup {
         })
     }
 
-    fn inner(&self, visit: &mut dyn FnMut(&Pipeline, On<'_>)) {
-        let on = self.from.as_ref().map_or(On::Nothing, On::Collection);
+    fn inner(&self, visit: &mut dyn FnMut(&Pipeline, PipelineInput<'_>)) {
+        let on = self
+            .from
+            .as_ref()
+            .map_or(PipelineInput::Nothing, PipelineInput::Collection);
         if let Some(sub) = &self.sub {
-            visit(&sub.whole, on);
+            visit(&sub.full, on);
         }
         // A join by fields reads the documents even if the pipeline has a source of its own.
         if self.fields.is_some() && self.from.is_some() {
@@ -86,12 +90,12 @@ impl StageOp for Lookup {
         {
             survey.path(path);
         }
-        for (_, expr) in &self.lets {
+        for (_, expr) in &self.let_vars {
             survey.expr(expr);
         }
         survey.settle();
         if let Some(sub) = &self.sub {
-            sub.whole.survey(survey);
+            sub.full.survey(survey);
         }
         survey.carry();
     }
@@ -133,13 +137,13 @@ impl Rows for LookupRows {
         }
     }
 
-    fn at_rest(&mut self) -> usize {
+    fn suspend(&mut self) -> usize {
         self.array = Vec::new();
         self.found = RowBatch::new();
         // The next command must search again.
         self.same = None;
-        let inner = self.inner.as_mut().map_or(0, RowPipeline::at_rest);
-        self.batch.at_rest() + inner + self.input.at_rest()
+        let inner = self.inner.as_mut().map_or(0, RowPipeline::suspend);
+        self.batch.suspend() + inner + self.input.suspend()
     }
 }
 
@@ -187,7 +191,7 @@ impl LookupRows {
 fn join_at_once(
     into: &Path,
     row: Row<'_>,
-    from: &Target,
+    from: &CollectionName,
     find: impl Fn(&mut dyn FnMut(Doc<'_>, Option<Origin>) -> Result<()>) -> Result<bool>,
     out: &mut RowBatch,
 ) -> Result<bool> {
@@ -212,7 +216,7 @@ fn emit(into: &Path, doc: Doc<'_>, array: &[u8], origin: Option<Origin>, out: &m
     });
 }
 
-fn check_joined(size: usize, from: &Target) -> Result<()> {
+fn check_joined(size: usize, from: &CollectionName) -> Result<()> {
     if size > MAX_JOINED {
         return Err(Error::location(
             4568,
@@ -237,10 +241,10 @@ impl RowPipeline {
         found: &mut RowBatch,
         out: &mut RowBatch,
     ) -> Result<Option<Self>> {
-        let vars = match stage.lets.as_slice() {
+        let vars = match stage.let_vars.as_slice() {
             [] => None,
-            lets => {
-                let values: Result<Vec<_>> = lets
+            let_vars => {
+                let values: Result<Vec<_>> = let_vars
                     .iter()
                     .map(|(_, expr)| Ok(shallow(expr.eval(row.doc, cx.vars)?)?.into_value()))
                     .collect();
@@ -264,8 +268,7 @@ impl RowPipeline {
                         Ok(())
                     })?
                 {
-                    sub.whole
-                        .open(Box::new(BufferedRows(std::mem::take(found))))
+                    sub.full.open(Box::new(BufferedRows(std::mem::take(found))))
                 } else {
                     let spec = SourceSpec {
                         filter: Some(Arc::new(equal_filter(field, &keys)?)),
@@ -274,7 +277,7 @@ impl RowPipeline {
                     let rows = cx.sources.open(&cx, from, &spec)?;
                     match &stage.sub {
                         None => rows,
-                        Some(sub) => sub.whole.open(rows),
+                        Some(sub) => sub.full.open(rows),
                     }
                 }
             }
@@ -304,7 +307,7 @@ impl RowPipeline {
         &mut self,
         cx: &RowContext<'_>,
         found: &mut RowBatch,
-        from: Option<&Target>,
+        from: Option<&CollectionName>,
     ) -> Result<bool> {
         let mut cx = cx.with_vars(self.vars.as_ref().unwrap_or(cx.vars));
         loop {
@@ -327,9 +330,9 @@ impl RowPipeline {
         }
     }
 
-    fn at_rest(&mut self) -> usize {
+    fn suspend(&mut self) -> usize {
         let vars = self.vars.as_ref().map_or(0, Vars::held);
-        self.elements.capacity() + vars + self.rows.at_rest()
+        self.elements.capacity() + vars + self.rows.suspend()
     }
 }
 
@@ -344,8 +347,8 @@ impl Rows for BufferedRows {
         Ok(Flow::End)
     }
 
-    fn at_rest(&mut self) -> usize {
-        self.0.at_rest()
+    fn suspend(&mut self) -> usize {
+        self.0.suspend()
     }
 }
 
@@ -392,23 +395,23 @@ fn equal_filter(field: &str, keys: &[ValueRef<'_>]) -> Result<Filter> {
     Filter::parse(filter.as_doc(), &Scope::new())
 }
 
-// === impl Sub ===
+// === impl SubPipeline ===
 
 /// The pipeline of a `$lookup` or `$unionWith`: as a whole, and split for a source.
-pub(super) struct Sub {
-    pub whole: Pipeline,
+pub(super) struct SubPipeline {
+    pub full: Pipeline,
     spec: SourceSpec,
     rest: Pipeline,
     /// True if the same variables always give the same rows.
     pub deterministic: bool,
 }
 
-impl Sub {
-    pub fn new(whole: Pipeline) -> Self {
-        let (spec, rest) = whole.clone().split_source();
+impl SubPipeline {
+    pub fn new(full: Pipeline) -> Self {
+        let (spec, rest) = full.clone().split_source();
         Self {
-            deterministic: whole.is_deterministic(),
-            whole,
+            deterministic: full.is_deterministic(),
+            full,
             spec,
             rest,
         }
@@ -416,17 +419,21 @@ impl Sub {
 
     /// Opens a pipeline that has rows of its own, with a filter directly after them.
     fn open_filtered(&self, filter: Arc<Filter>) -> Box<dyn Rows> {
-        let (first, rest) = self.whole.clone().split_first();
+        let (first, rest) = self.full.clone().split_first();
         rest.open(super::filter(first.open(Box::new(Empty)), filter))
     }
 
     /// Opens the pipeline on a collection, or on its own rows.
-    pub fn open(&self, cx: &RowContext<'_>, from: Option<&Target>) -> Result<Box<dyn Rows>> {
+    pub fn open(
+        &self,
+        cx: &RowContext<'_>,
+        from: Option<&CollectionName>,
+    ) -> Result<Box<dyn Rows>> {
         match from {
-            Some(from) if !self.whole.is_own_source() => {
+            Some(from) if !self.full.is_own_source() => {
                 Ok(self.rest.open(cx.sources.open(cx, from, &self.spec)?))
             }
-            _ => Ok(self.whole.open(Box::new(Empty))),
+            _ => Ok(self.full.open(Box::new(Empty))),
         }
     }
 }

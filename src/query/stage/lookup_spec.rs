@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::levels::brings_rows;
-use super::lookup::Sub;
+use super::lookup::SubPipeline;
 use super::stage_context::{InnerRules, stage_is_no_document, stages_of};
-use super::{Pipeline, Stage, StageContext, Target};
+use super::{CollectionName, Pipeline, Stage, StageContext};
 use crate::args::{Arg, fields, required};
 use crate::error::{Code, Error, Result};
 use crate::query::expr::FieldPath;
@@ -15,22 +15,22 @@ use crate::value::{Doc, Path, Type, ValueRef};
 /// A parsed `$lookup`.
 pub(super) struct Lookup {
     /// `None` if the pipeline has rows of its own.
-    pub from: Option<Target>,
+    pub from: Option<CollectionName>,
     pub into: Path,
     /// `localField` and `foreignField`.
     pub fields: Option<(Path, Path)>,
-    pub lets: Vec<(Box<str>, Expr)>,
-    pub sub: Option<Sub>,
+    pub let_vars: Vec<(Box<str>, Expr)>,
+    pub sub: Option<SubPipeline>,
 }
 
 /// The options as given, before they are checked.
 #[derive(Default)]
-struct Options<'a> {
+struct LookupOptions<'a> {
     from: Option<Arg<'a>>,
     into: Option<Arg<'a>>,
     local: Option<Arg<'a>>,
     foreign: Option<Arg<'a>>,
-    lets: Option<Arg<'a>>,
+    let_vars: Option<Arg<'a>>,
     pipeline: Option<Arg<'a>>,
     /// The first unknown option. mongod checks `from` before it reports it.
     unknown: Option<Arg<'a>>,
@@ -50,18 +50,18 @@ pub(super) fn written<'v>(spec: ValueRef<'v>, visit: &mut dyn FnMut(&'v str)) {
 
 pub(super) fn parse(
     value: ValueRef<'_>,
-    place: &StageContext<'_>,
+    context: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
     let spec = value.as_doc().ok_or_else(|| {
         Error::failed_to_parse("the $lookup stage specification must be an Object")
     })?;
-    let given = Options::read(spec)?;
+    let given = LookupOptions::read(spec)?;
     let stages = given
         .pipeline
         .and_then(|pipeline| pipeline.value().as_array());
     let from = match given.from {
-        Some(from) => Some(parse_from(from.value(), place)?),
+        Some(from) => Some(parse_from(from.value(), context)?),
         // A pipeline with rows of its own needs no collection.
         None if stages.is_some_and(brings_rows) => None,
         None => {
@@ -75,15 +75,15 @@ pub(super) fn parse(
     }
     let into = FieldPath::parse(required(text(given.into)?, "$lookup", "as")?)?.into_path();
     let fields = parse_fields(&given)?;
-    let lets = parse_let(&given, place)?;
+    let let_vars = parse_let(&given, context)?;
     let sub = match given.pipeline {
         None => None,
         Some(pipeline) => {
-            let inner = place.scope.with(lets.iter().map(|(name, _)| &**name));
-            let mut inside = place.inside(&WITHIN, &inner)?;
+            let inner = context.scope.with(let_vars.iter().map(|(name, _)| &**name));
+            let mut inside = context.inside(&WITHIN, &inner)?;
             inside.coll = from.as_ref().map(|from| from.coll.as_str());
             let stages = stages_of(pipeline.value())?;
-            Some(Sub::new(Pipeline::parse(stages, &inside)?))
+            Some(SubPipeline::new(Pipeline::parse(stages, &inside)?))
         }
     };
     if fields.is_none() && sub.is_none() {
@@ -95,7 +95,7 @@ pub(super) fn parse(
         from,
         into,
         fields,
-        lets,
+        let_vars,
         sub,
     })));
     Ok(())
@@ -107,7 +107,7 @@ fn text<'a>(option: Option<Arg<'a>>) -> Result<Option<&'a str>> {
 }
 
 /// Parses `localField` and `foreignField`.
-fn parse_fields(given: &Options<'_>) -> Result<Option<(Path, Path)>> {
+fn parse_fields(given: &LookupOptions<'_>) -> Result<Option<(Path, Path)>> {
     let local = text(given.local)?.filter(|text| !text.is_empty());
     let foreign = text(given.foreign)?.filter(|text| !text.is_empty());
     match (local, foreign) {
@@ -123,8 +123,11 @@ fn parse_fields(given: &Options<'_>) -> Result<Option<(Path, Path)>> {
 }
 
 /// Parses the variables of the pipeline, which are computed for each row.
-fn parse_let(given: &Options<'_>, place: &StageContext<'_>) -> Result<Vec<(Box<str>, Expr)>> {
-    let Some(lets) = given.lets.map_or(Ok(None), |lets| lets.doc())? else {
+fn parse_let(
+    given: &LookupOptions<'_>,
+    context: &StageContext<'_>,
+) -> Result<Vec<(Box<str>, Expr)>> {
+    let Some(let_vars) = given.let_vars.map_or(Ok(None), |let_vars| let_vars.doc())? else {
         return Ok(Vec::new());
     };
     if given.pipeline.is_none() {
@@ -133,17 +136,17 @@ fn parse_let(given: &Options<'_>, place: &StageContext<'_>) -> Result<Vec<(Box<s
         ));
     }
     let mut bound = Vec::new();
-    for elem in lets {
+    for elem in let_vars {
         scope::check_definable(elem.name())
             .map_err(|error| Error::new(Code::FailedToParse, error.message()))?;
-        bound.push((elem.name().into(), Expr::parse(elem.value, place.scope)?));
+        bound.push((elem.name().into(), Expr::parse(elem.value, context.scope)?));
     }
     Ok(bound)
 }
 
-fn parse_from(from: ValueRef<'_>, place: &StageContext<'_>) -> Result<Target> {
+fn parse_from(from: ValueRef<'_>, context: &StageContext<'_>) -> Result<CollectionName> {
     if let Some(coll) = from.as_str() {
-        return collection(place.db, coll);
+        return collection(context.db, coll);
     }
     let Some(spec) = from.as_doc() else {
         return Err(Error::failed_to_parse(format!(
@@ -164,19 +167,19 @@ fn parse_from(from: ValueRef<'_>, place: &StageContext<'_>) -> Result<Target> {
 }
 
 /// Checks the name of a collection in the command's database.
-pub(super) fn collection(db: &str, coll: &str) -> Result<Target> {
+pub(super) fn collection(db: &str, coll: &str) -> Result<CollectionName> {
     if coll.is_empty() || coll.starts_with('.') || coll.contains('\0') {
         return Err(Error::new(
             Code::InvalidNamespace,
             format!("Invalid namespace specified '{db}.{coll}'"),
         ));
     }
-    Ok(Target::new(db, coll))
+    Ok(CollectionName::new(db, coll))
 }
 
-// === impl Options ===
+// === impl LookupOptions ===
 
-impl<'a> Options<'a> {
+impl<'a> LookupOptions<'a> {
     fn read(spec: Doc<'a>) -> Result<Self> {
         let mut given = Self::default();
         for option in fields("$lookup", spec) {
@@ -185,7 +188,7 @@ impl<'a> Options<'a> {
                 "as" => &mut given.into,
                 "localField" => &mut given.local,
                 "foreignField" => &mut given.foreign,
-                "let" => &mut given.lets,
+                "let" => &mut given.let_vars,
                 "pipeline" => &mut given.pipeline,
                 name @ ("_internalUnwind" | "_internalCollation") => {
                     return Err(Error::not_implemented(format_args!("$lookup {name}")));
@@ -209,7 +212,7 @@ impl Lookup {
     /// Returns whether every row gets the same documents.
     pub fn is_uncorrelated(&self) -> bool {
         self.fields.is_none()
-            && self.lets.is_empty()
+            && self.let_vars.is_empty()
             && self.sub.as_ref().is_some_and(|sub| sub.deterministic)
     }
 }

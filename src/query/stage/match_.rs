@@ -19,14 +19,17 @@ pub fn rows(input: Box<dyn Rows>, filter: Arc<Filter>) -> Box<dyn Rows> {
 
 pub(super) fn parse(
     value: ValueRef<'_>,
-    place: &StageContext<'_>,
+    context: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
     let filter = value.as_doc().ok_or_else(|| {
         Error::location(15959, "the match filter must be an expression in an object")
     })?;
-    check(filter, place.first)?;
-    push(Stage::Match(Arc::new(Filter::parse(filter, place.scope)?)));
+    check(filter, context.first)?;
+    push(Stage::Match(Arc::new(Filter::parse(
+        filter,
+        context.scope,
+    )?)));
     Ok(())
 }
 
@@ -79,7 +82,7 @@ impl Rows for Match {
         }
     }
 
-    fn at_rest(&mut self) -> usize {
-        self.input.at_rest()
+    fn suspend(&mut self) -> usize {
+        self.input.suspend()
     }
 }

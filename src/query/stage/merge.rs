@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ahash::AHashSet;
 
 use super::out::{check_target, writes};
-use super::{Output, Stage, StageContext, Target, Transform};
+use super::{CollectionName, Output, Stage, StageContext, Transform};
 use crate::args::{Arg, fields, required};
 use crate::error::{Code, Error, Result};
 use crate::query::expr::FieldPath;
@@ -14,14 +14,14 @@ use crate::value::{Doc, Type, Value, ValueRef};
 
 /// A parsed `$merge`. The engine executes it.
 pub struct Merge {
-    pub into: Target,
+    pub into: CollectionName,
     /// The fields by which a row matches a document; `_id` by default. The engine checks that a unique index covers them.
     pub on: Vec<Box<str>>,
     pub when_matched: WhenMatched,
     pub when_not_matched: WhenNotMatched,
     /// The variables of the `when_matched` pipeline, computed from the row. Their slots follow those of the command's
     /// variables and of `$$new`, which is the row itself.
-    pub lets: Vec<(Box<str>, Expr)>,
+    pub let_vars: Vec<(Box<str>, Expr)>,
 }
 
 /// The treatment of a row that matches a document.
@@ -47,10 +47,10 @@ pub enum WhenNotMatched {
 
 /// The options as given, before most of them are checked.
 #[derive(Default)]
-struct Options<'a> {
-    into: Option<Target>,
+struct MergeOptions<'a> {
+    into: Option<CollectionName>,
     on: Option<ValueRef<'a>>,
-    lets: Option<Arg<'a>>,
+    let_vars: Option<Arg<'a>>,
     matched: Option<Arg<'a>>,
     not_matched: Option<Arg<'a>>,
 }
@@ -63,7 +63,7 @@ impl Merge {
         for path in &self.on {
             survey.parts(path.split('.'));
         }
-        for (_, expr) in &self.lets {
+        for (_, expr) in &self.let_vars {
             survey.expr(expr);
         }
         if let WhenMatched::Pipeline { stages, scope } = &self.when_matched {
@@ -79,18 +79,18 @@ impl Merge {
 
 pub(super) fn parse(
     value: ValueRef<'_>,
-    place: &StageContext<'_>,
+    context: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
-    let given = Options::read(value, place)?;
+    let given = MergeOptions::read(value, context)?;
     let into = required(given.into, "$merge", "into")?;
     let on = match given.on {
         None => vec!["_id".into()],
         Some(on) => parse_on(on)?,
     };
     let not_matched = parse_not_matched(given.not_matched)?;
-    let lets = given.lets.map_or(Ok(None), |lets| lets.doc())?;
-    let (when_matched, lets) = parse_matched(given.matched, lets, place)?;
+    let let_vars = given.let_vars.map_or(Ok(None), |let_vars| let_vars.doc())?;
+    let (when_matched, let_vars) = parse_matched(given.matched, let_vars, context)?;
     let allowed = match when_matched {
         WhenMatched::KeepExisting | WhenMatched::Fail => not_matched == WhenNotMatched::Insert,
         _ => true,
@@ -102,7 +102,7 @@ pub(super) fn parse(
         ));
     }
     check_target(&into)?;
-    if matches!(into.db.as_str(), "admin" | "config" | "local") && into.db != place.db {
+    if matches!(into.db.as_str(), "admin" | "config" | "local") && into.db != context.db {
         return Err(Error::location(
             31320,
             format!("Cannot $merge to internal database: {}", into.db),
@@ -119,12 +119,12 @@ pub(super) fn parse(
         on,
         when_matched,
         when_not_matched: not_matched,
-        lets,
+        let_vars,
     }))));
     Ok(())
 }
 
-fn parse_into(value: ValueRef<'_>, place: &StageContext<'_>) -> Result<Target> {
+fn parse_into(value: ValueRef<'_>, context: &StageContext<'_>) -> Result<CollectionName> {
     if let Some(coll) = value.as_str() {
         if coll.is_empty() {
             return Err(Error::location(
@@ -132,7 +132,7 @@ fn parse_into(value: ValueRef<'_>, place: &StageContext<'_>) -> Result<Target> {
                 "Invalid $merge 'into': the collection name cannot be empty",
             ));
         }
-        return Ok(Target::new(place.db, coll));
+        return Ok(CollectionName::new(context.db, coll));
     }
     let Some(spec) = value.as_doc() else {
         return Err(Error::location(
@@ -158,8 +158,8 @@ fn parse_into(value: ValueRef<'_>, place: &StageContext<'_>) -> Result<Target> {
             "Invalid $merge 'into': 'coll' must name a collection",
         )
     })?;
-    let db = db.filter(|db| !db.is_empty()).unwrap_or(place.db);
-    Ok(Target::new(db, coll))
+    let db = db.filter(|db| !db.is_empty()).unwrap_or(context.db);
+    Ok(CollectionName::new(db, coll))
 }
 
 fn parse_on(value: ValueRef<'_>) -> Result<Vec<Box<str>>> {
@@ -225,17 +225,17 @@ type Lets = Vec<(Box<str>, Expr)>;
 
 fn parse_matched(
     option: Option<Arg<'_>>,
-    lets: Option<Doc<'_>>,
-    place: &StageContext<'_>,
+    let_vars: Option<Doc<'_>>,
+    context: &StageContext<'_>,
 ) -> Result<(WhenMatched, Lets)> {
     let mode = match option {
         None => WhenMatched::Merge,
         Some(option) => match option.value().as_array() {
-            Some(stages) => return parse_update(stages, lets, place),
+            Some(stages) => return parse_update(stages, let_vars, context),
             None => parse_mode(option)?,
         },
     };
-    if lets.is_some() {
+    if let_vars.is_some() {
         return Err(Error::location(
             51199,
             "Cannot use 'let' variables with 'whenMatched' mode other than a pipeline",
@@ -258,11 +258,11 @@ fn parse_mode(option: Arg<'_>) -> Result<WhenMatched> {
 /// Parses `whenMatched` as a pipeline, and the variables that it uses.
 fn parse_update(
     stages: Doc<'_>,
-    lets: Option<Doc<'_>>,
-    place: &StageContext<'_>,
+    let_vars: Option<Doc<'_>>,
+    context: &StageContext<'_>,
 ) -> Result<(WhenMatched, Lets)> {
     let mut bound = Lets::new();
-    for elem in lets.into_iter().flatten() {
+    for elem in let_vars.into_iter().flatten() {
         if elem.name() == "new" && elem.value.as_str() == Some("$$ROOT") {
             continue;
         }
@@ -274,11 +274,11 @@ fn parse_update(
         }
         scope::check_definable(elem.name())
             .map_err(|error| Error::new(Code::FailedToParse, error.message()))?;
-        let value = Expr::parse(elem.value, place.scope)?;
+        let value = Expr::parse(elem.value, context.scope)?;
         bound.push((elem.name().into(), value));
     }
     let names = bound.iter().map(|(name, _)| &**name);
-    let scope = place.scope.with(std::iter::once("new").chain(names));
+    let scope = context.scope.with(std::iter::once("new").chain(names));
     if stages.iter().any(|stage| stage.value.as_doc().is_none()) {
         return Err(Error::type_mismatch(
             "Each element of the 'pipeline' array must be an object",
@@ -288,13 +288,13 @@ fn parse_update(
     Ok((WhenMatched::Pipeline { stages, scope }, bound))
 }
 
-// === impl Options ===
+// === impl MergeOptions ===
 
-impl<'a> Options<'a> {
-    fn read(value: ValueRef<'a>, place: &StageContext<'_>) -> Result<Self> {
+impl<'a> MergeOptions<'a> {
+    fn read(value: ValueRef<'a>, context: &StageContext<'_>) -> Result<Self> {
         let mut given = Self::default();
         if let Some(coll) = value.as_str() {
-            given.into = Some(Target::new(place.db, coll));
+            given.into = Some(CollectionName::new(context.db, coll));
             return Ok(given);
         }
         let spec = value.as_doc().ok_or_else(|| {
@@ -305,9 +305,9 @@ impl<'a> Options<'a> {
         })?;
         for option in fields("$merge", spec) {
             match option.name() {
-                "into" => given.into = Some(parse_into(option.value(), place)?),
+                "into" => given.into = Some(parse_into(option.value(), context)?),
                 "on" => given.on = Some(option.value()),
-                "let" => given.lets = Some(option),
+                "let" => given.let_vars = Some(option),
                 "whenMatched" => given.matched = Some(option),
                 "whenNotMatched" => given.not_matched = Some(option),
                 // mongos sends these to shards.

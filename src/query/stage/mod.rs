@@ -2,8 +2,8 @@
 //!
 //! [`Pipeline::parse`] looks up every stage in [`STAGES`]. [`Pipeline::split_source`] splits off the part that a planner
 //! can handle (filter, sort, skip, limit). The engine turns that part into rows, and the other stages are opened on these
-//! rows. At run time a stage is a [`Rows`]: it owns its input and appends to the [`RowBatch`] of its caller. It holds no lock
-//! between two pulls, and every pull ends soon ([`Flow::Pause`]). Stages know no storage: they reach other collections
+//! rows. At run time a stage is a [`Rows`]: it owns its input and appends to the [`RowBatch`] of its caller. It holds no
+//! lock between two pulls, and every pull ends soon ([`Flow::Pause`]). Stages know no storage: they reach other collections
 //! through [`Sources`], which the engine implements.
 //!
 //! To add a stage, write its file, and add its `mod` line, its row and its case. The row holds all that other code needs
@@ -18,8 +18,8 @@ mod coll_stats;
 mod count;
 mod current_op;
 mod depth;
+mod document_map;
 mod documents;
-mod each;
 mod facet;
 mod facts;
 mod granularity;
@@ -55,18 +55,20 @@ mod unwind;
 
 pub use batch::{Origin, Row, RowBatch};
 pub use current_op::CurrentOps;
-pub use each::map;
-pub use facts::{Changes, Condition, Documents, Entry, Need, Parse, RowsFrom, Stable, StageFacts};
+pub use document_map::map;
+pub use facts::{
+    Changes, Condition, Documents, Entry, Need, RowsFrom, Stable, StageFacts, StageParser,
+};
 pub use levels::{each_stage, names};
 pub use limit::rows as limit;
 pub use match_::rows as filter;
 pub use merge::{Merge, WhenMatched, WhenNotMatched};
-pub use pipeline::{On, Pipeline, Stage, StageOp, Step};
+pub use pipeline::{Pipeline, PipelineInput, PipelineStep, Stage, StageOp};
 pub use project::{found_rows as project_found, rows as project};
-pub use rows::{Empty, Endless, Flow, Limits, RowContext, Rows, StepBudget};
+pub use rows::{Empty, Endless, Flow, PipelineLimits, RowContext, Rows, StepBudget};
 pub use skip::rows as skip;
 pub use sort::rows as sort;
-pub use sources::{Output, Report, Sink, SourceSpec, Sources, Target};
+pub use sources::{CollectionName, Output, Report, Sink, SourceSpec, Sources};
 pub use stage_context::StageContext;
 pub use table::STAGES;
 pub use transform::Transform;

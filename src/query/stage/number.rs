@@ -8,7 +8,7 @@ pub(super) fn non_negative(value: ValueRef<'_>, name: &str) -> Result<u64, Strin
     let Some(number) = value.as_num() else {
         return Err(format!("Expected a number in: {}", shown()));
     };
-    let whole = match number {
+    let integer = match number {
         Num::Int32(n) => i64::from(n),
         Num::Int64(n) => n,
         other => match other.to_i64_exact() {
@@ -23,5 +23,5 @@ pub(super) fn non_negative(value: ValueRef<'_>, name: &str) -> Result<u64, Strin
             }
         },
     };
-    u64::try_from(whole).map_err(|_| format!("Expected a non-negative number in: {}", shown()))
+    u64::try_from(integer).map_err(|_| format!("Expected a non-negative number in: {}", shown()))
 }

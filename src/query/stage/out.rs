@@ -3,14 +3,16 @@
 
 use std::sync::Arc;
 
-use super::{Flow, Output, RowBatch, RowContext, Rows, Sink, Stage, StageContext, StageOp, Target};
+use super::{
+    CollectionName, Flow, Output, RowBatch, RowContext, Rows, Sink, Stage, StageContext, StageOp,
+};
 use crate::args::{fields, object, required};
 use crate::error::{Code, Error, Result};
 use crate::query::Survey;
 use crate::value::{Doc, ValueRef};
 
 /// A stage that writes.
-pub(super) struct Writes(Arc<Output>);
+pub(super) struct WriteStage(Arc<Output>);
 
 struct OutRows {
     input: Box<dyn Rows>,
@@ -21,18 +23,18 @@ struct OutRows {
 
 pub(super) fn parse(
     value: ValueRef<'_>,
-    place: &StageContext<'_>,
+    context: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
     let (into, timeseries) = match value.as_str() {
-        Some(coll) => (Target::new(place.db, coll), false),
+        Some(coll) => (CollectionName::new(context.db, coll), false),
         None => {
             let words = "$out only supports a string or object argument, but found {}";
             document_form(object(value, 16990, words)?)?
         }
     };
     check_target(&into)?;
-    if matches!(into.db.as_str(), "admin" | "config" | "local") && into.db != place.db {
+    if matches!(into.db.as_str(), "admin" | "config" | "local") && into.db != context.db {
         return Err(Error::location(
             31321,
             format!("Can't $out to internal database: {}", into.db),
@@ -52,11 +54,11 @@ pub(super) fn parse(
 }
 
 pub(super) fn writes(output: Output) -> Stage {
-    Stage::StageOp(Arc::new(Writes(Arc::new(output))))
+    Stage::StageOp(Arc::new(WriteStage(Arc::new(output))))
 }
 
 /// Parses `{db, coll, timeseries}`. Returns the target, and whether a time-series collection is requested.
-fn document_form(spec: Doc<'_>) -> Result<(Target, bool)> {
+fn document_form(spec: Doc<'_>) -> Result<(CollectionName, bool)> {
     let (mut db, mut coll, mut timeseries) = (None, None, None);
     for option in fields("$out", spec) {
         let before = match option.name() {
@@ -71,12 +73,15 @@ fn document_form(spec: Doc<'_>) -> Result<(Target, bool)> {
     }
     let db = required(db.flatten(), "$out", "db")?;
     let coll = required(coll.flatten(), "$out", "coll")?;
-    Ok((Target::new(db, coll), timeseries.flatten().is_some()))
+    Ok((
+        CollectionName::new(db, coll),
+        timeseries.flatten().is_some(),
+    ))
 }
 
 /// Checks that the namespace is valid.
-pub(super) fn check_target(into: &Target) -> Result<()> {
-    let Target { db, coll } = into;
+pub(super) fn check_target(into: &CollectionName) -> Result<()> {
+    let CollectionName { db, coll } = into;
     let bad_db =
         db.is_empty() || db.len() > 63 || db.contains(['/', '\\', '.', ' ', '"', '$', '\0']);
     if bad_db || coll.is_empty() || coll.starts_with('.') || coll.contains('\0') {
@@ -88,9 +93,9 @@ pub(super) fn check_target(into: &Target) -> Result<()> {
     Ok(())
 }
 
-// === impl Writes ===
+// === impl WriteStage ===
 
-impl StageOp for Writes {
+impl StageOp for WriteStage {
     fn open(self: Arc<Self>, input: Box<dyn Rows>) -> Box<dyn Rows> {
         Box::new(OutRows {
             input,
@@ -138,7 +143,7 @@ impl Rows for OutRows {
         }
     }
 
-    fn at_rest(&mut self) -> usize {
-        self.batch.at_rest() + self.input.at_rest()
+    fn suspend(&mut self) -> usize {
+        self.batch.suspend() + self.input.suspend()
     }
 }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::depth::{self, Depth};
-use super::each::Mapped;
-use super::facts::{Entry, Parse, Position, RowsFrom, RunsOn};
+use super::document_map::Mapped;
+use super::facts::{Entry, Position, RowsFrom, RunsOn, StageParser};
 use super::levels::row_of;
 use super::stage_context::{StageContext, stage_is_no_document};
 use super::table::STAGES;
-use super::{Output, Rows, SourceSpec, Target, limit, match_, skip, sort};
+use super::{CollectionName, Output, Rows, SourceSpec, limit, match_, skip, sort};
 use crate::error::{Code, Error, Result};
 use crate::query::Survey;
 use crate::query::filter::Filter;
@@ -22,12 +22,12 @@ const MAX_STAGES: usize = 1000;
 /// The stages of an `aggregate`, or of a pipeline inside a stage.
 #[derive(Clone, Default)]
 pub struct Pipeline {
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<PipelineStep>,
 }
 
 /// One parsed stage, and what the client wrote (for explain).
 #[derive(Clone)]
-pub struct Step {
+pub struct PipelineStep {
     pub row: &'static Entry,
     pub spec: Value,
     pub stage: Stage,
@@ -69,13 +69,13 @@ pub trait StageOp: Send + Sync {
 
     /// Visits every pipeline directly inside the stage, with its input. If the stage itself reads the documents of a
     /// collection, it passes [`Pipeline::EMPTY`] with that collection.
-    fn inner(&self, _: &mut dyn FnMut(&Pipeline, On<'_>)) {}
+    fn inner(&self, _: &mut dyn FnMut(&Pipeline, PipelineInput<'_>)) {}
 }
 
 /// The input of a pipeline.
 #[derive(Debug, Clone, Copy)]
-pub enum On<'a> {
-    Collection(&'a Target),
+pub enum PipelineInput<'a> {
+    Collection(&'a CollectionName),
     /// The input of the enclosing stage.
     SameRows,
     /// No collection. The pipeline begins with a stage that has rows of its own.
@@ -87,7 +87,7 @@ pub enum On<'a> {
 impl Pipeline {
     pub const EMPTY: Pipeline = Pipeline { steps: Vec::new() };
 
-    pub fn parse(stages: Doc<'_>, place: &StageContext<'_>) -> Result<Self> {
+    pub fn parse(stages: Doc<'_>, context: &StageContext<'_>) -> Result<Self> {
         let count = stages.count();
         if count > MAX_STAGES {
             return Err(Error::location(
@@ -98,20 +98,20 @@ impl Pipeline {
         let mut steps = Vec::with_capacity(count);
         for (index, elem) in stages.iter().enumerate() {
             let spec = elem.value.as_doc().ok_or_else(|| {
-                let refuse = place
+                let refuse = context
                     .within
                     .map_or(stage_is_no_document as fn(Type) -> Error, |within| {
                         within.not_a_document
                     });
                 refuse(elem.value.ty())
             })?;
-            let place = place.at(index == 0);
-            parse_stage(spec, index, index + 1 == count, &place, &mut steps)?;
+            let context = context.at(index == 0);
+            parse_stage(spec, index, index + 1 == count, &context, &mut steps)?;
         }
         Ok(Self { steps })
     }
 
-    pub fn steps(&self) -> &[Step] {
+    pub fn steps(&self) -> &[PipelineStep] {
         &self.steps
     }
 
@@ -135,7 +135,11 @@ impl Pipeline {
     }
 
     /// Visits this pipeline and all nested ones, at every level.
-    pub fn each_level(&self, on: On<'_>, visit: &mut dyn FnMut(&Pipeline, On<'_>)) {
+    pub fn each_level(
+        &self,
+        on: PipelineInput<'_>,
+        visit: &mut dyn FnMut(&Pipeline, PipelineInput<'_>),
+    ) {
         visit(self, on);
         for step in &self.steps {
             if let Stage::StageOp(op) = &step.stage {
@@ -159,7 +163,7 @@ impl Pipeline {
 
     pub(super) fn is_deterministic(&self) -> bool {
         let mut all = true;
-        self.each_level(On::Nothing, &mut |pipeline, _| {
+        self.each_level(PipelineInput::Nothing, &mut |pipeline, _| {
             all &= pipeline.steps.iter().all(|step| match &step.stage {
                 Stage::StageOp(op) => op.is_deterministic(),
                 _ => true,
@@ -171,7 +175,7 @@ impl Pipeline {
     /// Splits off the part that a source can handle: filter, then sort, then skip, then limit.
     pub fn split_source(mut self) -> (SourceSpec, Pipeline) {
         let mut spec = SourceSpec::default();
-        let mut taken = 0;
+        let mut split = 0;
         for step in &self.steps {
             let ordered = spec.sort.is_some() || spec.skip > 0 || spec.limit.is_some();
             match &step.stage {
@@ -187,10 +191,10 @@ impl Pipeline {
                 }
                 _ => break,
             }
-            taken += 1;
+            split += 1;
         }
-        self.steps.drain(..taken);
-        spec.count_only = matches!(self.steps.first(), Some(Step { stage: Stage::StageOp(op), .. }) if op.only_counts());
+        self.steps.drain(..split);
+        spec.count_only = matches!(self.steps.first(), Some(PipelineStep { stage: Stage::StageOp(op), .. }) if op.only_counts());
         (spec, self)
     }
 
@@ -201,7 +205,7 @@ impl Pipeline {
     }
 
     /// Splits off the last stage if it writes.
-    pub fn split_output(mut self) -> (Pipeline, Option<Step>) {
+    pub fn split_output(mut self) -> (Pipeline, Option<PipelineStep>) {
         let output = match self.output() {
             Some(_) => self.steps.pop(),
             None => None,
@@ -218,7 +222,7 @@ impl Pipeline {
     pub fn open_with(
         &self,
         source: Box<dyn Rows>,
-        mut behind: impl FnMut(&Step, Box<dyn Rows>) -> Box<dyn Rows>,
+        mut behind: impl FnMut(&PipelineStep, Box<dyn Rows>) -> Box<dyn Rows>,
     ) -> Box<dyn Rows> {
         let mut rows = source;
         let mut depth = Depth::default();
@@ -246,7 +250,7 @@ impl Pipeline {
                     sort::rows(rows, by.clone(), bound)
                 }
             };
-            rows = behind(step, depth.behind(step.levels, rows));
+            rows = behind(step, depth.check_after(step.levels, rows));
         }
         depth.at_end(rows)
     }
@@ -269,13 +273,13 @@ fn parse_stage(
     spec: Doc<'_>,
     index: usize,
     last: bool,
-    place: &StageContext<'_>,
-    steps: &mut Vec<Step>,
+    context: &StageContext<'_>,
+    steps: &mut Vec<PipelineStep>,
 ) -> Result<()> {
     let field = only_field(spec)?;
     let row = row_of(field.name())?;
-    check_collectionless(row, index, place)?;
-    let refusal = match (place.within, place.in_facet) {
+    check_collectionless(row, index, context)?;
+    let refusal = match (context.within, context.in_facet) {
         (Some(within), _) if !within.same_rows && !row.facts.in_sub => {
             Some(within.refuse(row.name))
         }
@@ -287,7 +291,7 @@ fn parse_stage(
         let levels = depth::levels(field.value);
         let mut push = |stage| {
             let first = steps.len() == before;
-            steps.push(Step {
+            steps.push(PipelineStep {
                 row,
                 spec: if first {
                     field.value.to_value()
@@ -302,17 +306,20 @@ fn parse_stage(
             });
         };
         match parse {
-            Parse::Stages(parse) => parse(field.value, place, &mut push)?,
-            Parse::Each(parse) => {
-                push(Stage::StageOp(Arc::new(Mapped(parse(field.value, place)?))));
+            StageParser::Stages(parse) => parse(field.value, context, &mut push)?,
+            StageParser::Each(parse) => {
+                push(Stage::StageOp(Arc::new(Mapped(parse(
+                    field.value,
+                    context,
+                )?))));
             }
         }
     }
     if let Some(refusal) = refusal {
         return Err(refusal);
     }
-    let begins = index == 0 && !place.is_over_same_rows();
-    if row.facts.runs_on == RunsOn::Collection && place.coll.is_none() && begins {
+    let begins = index == 0 && !context.is_over_same_rows();
+    if row.facts.runs_on == RunsOn::Collection && context.coll.is_none() && begins {
         return Err(Error::new(
             Code::InvalidNamespace,
             format!(
@@ -338,19 +345,19 @@ fn parse_stage(
 }
 
 /// Rejects a stage that must run without a collection, or on one certain collection.
-fn check_collectionless(row: &Entry, index: usize, place: &StageContext<'_>) -> Result<()> {
+fn check_collectionless(row: &Entry, index: usize, context: &StageContext<'_>) -> Result<()> {
     let refuse = |why: &str| {
         Err(Error::new(
             Code::InvalidNamespace,
             format!("{} {why}", row.name),
         ))
     };
-    let begins = index == 0 && !place.is_over_same_rows();
+    let begins = index == 0 && !context.is_over_same_rows();
     match row.facts.runs_on {
-        RunsOn::Database if place.coll.is_some() && begins => {
+        RunsOn::Database if context.coll.is_some() && begins => {
             refuse("can only be run with {aggregate: 1}")
         }
-        RunsOn::Only { db, coll } if (place.db, place.coll) != (db, Some(coll)) => {
+        RunsOn::Only { db, coll } if (context.db, context.coll) != (db, Some(coll)) => {
             refuse(&format!("may only be run against {db}.{coll}"))
         }
         _ => Ok(()),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::each::{Each, map};
+use super::document_map::{DocumentMap, map};
 use super::facts::root;
 use super::{Rows, StageContext};
 use crate::error::{Error, Result};
@@ -38,12 +38,12 @@ pub fn found_rows(
 
 pub(super) fn parse_project(
     value: ValueRef<'_>,
-    place: &StageContext<'_>,
-) -> Result<Arc<dyn Each>> {
+    context: &StageContext<'_>,
+) -> Result<Arc<dyn DocumentMap>> {
     let spec = value
         .as_doc()
         .ok_or_else(|| Error::location(15969, "$project specification must be an object"))?;
-    let projection = Projection::parse(spec, place.scope, Kind::Aggregate)
+    let projection = Projection::parse(spec, context.scope, Kind::Aggregate)
         .map_err(|error| error.caused("Invalid $project"))?;
     Ok(Arc::new(Project(projection)))
 }
@@ -92,7 +92,7 @@ fn flag(value: ValueRef<'_>) -> Option<bool> {
 
 // === impl Project ===
 
-impl Each for Project {
+impl DocumentMap for Project {
     fn apply(&self, doc: Doc<'_>, vars: &Vars, out: &mut Vec<u8>) -> Result<bool> {
         self.0.apply(doc, vars, None, out)?;
         Ok(true)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::each::{Each, Mapped};
+use super::document_map::{DocumentMap, Mapped};
 use super::{Stage, StageContext};
 use crate::error::{Error, Result};
 use crate::interrupt;
@@ -28,10 +28,10 @@ enum Verdict {
 
 pub(super) fn parse(
     value: ValueRef<'_>,
-    place: &StageContext<'_>,
+    context: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
-    let scope = place.scope.with(["ROOT", "DESCEND", "PRUNE", "KEEP"]);
+    let scope = context.scope.with(["ROOT", "DESCEND", "PRUNE", "KEEP"]);
     let expr = Expr::parse(value, &scope)?;
     let root = scope.slot("ROOT");
     push(Stage::StageOp(Arc::new(Mapped(Arc::new(Redact {
@@ -43,7 +43,7 @@ pub(super) fn parse(
 
 // === impl Redact ===
 
-impl Each for Redact {
+impl DocumentMap for Redact {
     fn apply(&self, doc: Doc<'_>, vars: &Vars, out: &mut Vec<u8>) -> Result<bool> {
         // Field paths refer to the part that is being judged. `$$ROOT` remains the whole document.
         let root = std::iter::once(Value::document(doc.bytes().to_vec()));

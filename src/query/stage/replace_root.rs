@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::StageContext;
-use super::each::Each;
+use super::document_map::DocumentMap;
 use crate::args::{fields, object, required};
 use crate::error::{Error, Result};
 use crate::query::{Expr, Survey, Vars};
@@ -17,13 +17,13 @@ struct ReplaceRoot {
 
 pub(super) fn parse_replace_root(
     value: ValueRef<'_>,
-    place: &StageContext<'_>,
-) -> Result<Arc<dyn Each>> {
+    context: &StageContext<'_>,
+) -> Result<Arc<dyn DocumentMap>> {
     let words = "expected an object as specification for $replaceRoot stage, got {}";
     let mut root = None;
     for option in fields("$replaceRoot", object(value, 40229, words)?) {
         match option.name() {
-            "newRoot" => root = Some(Expr::parse(option.value(), place.scope)?),
+            "newRoot" => root = Some(Expr::parse(option.value(), context.scope)?),
             _ => return Err(option.unknown()),
         }
     }
@@ -37,17 +37,17 @@ pub(super) fn parse_replace_root(
 
 pub(super) fn parse_replace_with(
     value: ValueRef<'_>,
-    place: &StageContext<'_>,
-) -> Result<Arc<dyn Each>> {
+    context: &StageContext<'_>,
+) -> Result<Arc<dyn DocumentMap>> {
     Ok(Arc::new(ReplaceRoot {
-        root: Expr::parse(value, place.scope)?,
+        root: Expr::parse(value, context.scope)?,
         argument: "'replacement document' ",
     }))
 }
 
 // === impl ReplaceRoot ===
 
-impl Each for ReplaceRoot {
+impl DocumentMap for ReplaceRoot {
     fn apply(&self, doc: Doc<'_>, vars: &Vars, out: &mut Vec<u8>) -> Result<bool> {
         let value = self.root.eval(doc, vars)?;
         let value = value.as_ref();

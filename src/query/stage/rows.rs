@@ -11,7 +11,7 @@ pub trait Rows: Send {
 
     /// Prepares for a wait until the next command. Frees the buffers that can be rebuilt, also those of the input, and
     /// returns the bytes that remain.
-    fn at_rest(&mut self) -> usize;
+    fn suspend(&mut self) -> usize;
 }
 
 /// The answer of [`Rows::fill`]: whether and when to call it again.
@@ -30,7 +30,7 @@ pub struct RowContext<'c> {
     /// The command's variables and its `now`.
     pub vars: &'c Vars,
     pub slice: &'c dyn StepBudget,
-    pub limits: Limits,
+    pub limits: PipelineLimits,
     pub sources: &'c dyn Sources,
 }
 
@@ -44,7 +44,7 @@ pub struct Endless;
 
 /// The resource limits of a pipeline.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct PipelineLimits {
     /// The bytes that one blocking stage may hold.
     pub memory: usize,
     /// The command's `allowDiskUse`. Nothing is ever written to disk here, so it only changes an error message.
@@ -81,9 +81,9 @@ impl StepBudget for Endless {
     }
 }
 
-// === impl Limits ===
+// === impl PipelineLimits ===
 
-impl Default for Limits {
+impl Default for PipelineLimits {
     /// Returns MongoDB's limit of 100 MB.
     fn default() -> Self {
         Self {
@@ -100,7 +100,7 @@ impl Rows for Empty {
         Ok(Flow::End)
     }
 
-    fn at_rest(&mut self) -> usize {
+    fn suspend(&mut self) -> usize {
         0
     }
 }
@@ -110,7 +110,7 @@ impl<R: Rows + ?Sized> Rows for Box<R> {
         (**self).fill(cx, out)
     }
 
-    fn at_rest(&mut self) -> usize {
-        (**self).at_rest()
+    fn suspend(&mut self) -> usize {
+        (**self).suspend()
     }
 }

@@ -19,28 +19,28 @@ pub(super) struct RunSorter {
     pieces: Vec<Vec<u8>>,
     size: usize,
     /// Sorted runs, each with its next row. `last` is the run that is being filled.
-    runs: Vec<Run>,
-    last: Vec<Entry>,
-    came: u64,
+    runs: Vec<SortedRun>,
+    last: Vec<RunEntry>,
+    sequence: u64,
     /// A heap of the runs that still have rows. The run with the least row is first.
     heap: Vec<u32>,
 }
 
 #[derive(Default)]
-struct Run {
-    entries: Vec<Entry>,
+struct SortedRun {
+    entries: Vec<RunEntry>,
     next: usize,
 }
 
 /// The location of a key and its row, which directly follows it.
 #[derive(Clone, Copy)]
-struct Entry {
+struct RunEntry {
     prefix: u64,
     piece: u32,
     at: u32,
     key: u32,
     row: u32,
-    came: u64,
+    sequence: u64,
     origin: Option<Origin>,
 }
 
@@ -51,7 +51,7 @@ impl RunSorter {
     pub fn size(&self) -> usize {
         let entries =
             self.last.len() + self.runs.iter().map(|run| run.entries.len()).sum::<usize>();
-        self.size + entries * size_of::<Entry>()
+        self.size + entries * size_of::<RunEntry>()
     }
 
     /// Returns the allocated bytes, including those not in use yet.
@@ -62,7 +62,7 @@ impl RunSorter {
                 .iter()
                 .map(|run| run.entries.capacity())
                 .sum::<usize>();
-        self.pieces.iter().map(Vec::capacity).sum::<usize>() + entries * size_of::<Entry>()
+        self.pieces.iter().map(Vec::capacity).sum::<usize>() + entries * size_of::<RunEntry>()
     }
 
     pub fn len(&self) -> usize {
@@ -108,13 +108,13 @@ impl RunSorter {
         self.size = 0;
         for entry in &entries {
             let (key, row) = bytes(&old, entry);
-            let came = entry.came;
+            let sequence = entry.sequence;
             let kept = self.store(key, row, entry.origin);
-            self.last.push(Entry { came, ..kept });
+            self.last.push(RunEntry { sequence, ..kept });
         }
     }
 
-    fn store(&mut self, key: &[u8], row: &[u8], origin: Option<Origin>) -> Entry {
+    fn store(&mut self, key: &[u8], row: &[u8], origin: Option<Origin>) -> RunEntry {
         let needed = key.len() + row.len();
         if self
             .pieces
@@ -135,37 +135,37 @@ impl RunSorter {
         piece.extend_from_slice(key);
         piece.extend_from_slice(row);
         self.size += needed;
-        self.came += 1;
+        self.sequence += 1;
         let mut prefix = [0; 8];
         let short = key.len().min(8);
         prefix[..short].copy_from_slice(&key[..short]);
-        Entry {
+        RunEntry {
             prefix: u64::from_be_bytes(prefix),
             piece: index as u32,
             at,
             key: key.len() as u32,
             row: row.len() as u32,
-            came: self.came,
+            sequence: self.sequence,
             origin,
         }
     }
 
-    fn key(&self, entry: &Entry) -> &[u8] {
+    fn key(&self, entry: &RunEntry) -> &[u8] {
         bytes(&self.pieces, entry).0
     }
 
-    fn order(&self, a: &Entry, b: &Entry) -> Ordering {
+    fn order(&self, a: &RunEntry, b: &RunEntry) -> Ordering {
         a.prefix
             .cmp(&b.prefix)
             .then_with(|| self.key(a).cmp(self.key(b)))
-            .then_with(|| a.came.cmp(&b.came))
+            .then_with(|| a.sequence.cmp(&b.sequence))
     }
 
     fn close_run(&mut self) {
         let mut entries = std::mem::take(&mut self.last);
         entries.sort_unstable_by(|a, b| self.order(a, b));
         if !entries.is_empty() {
-            self.runs.push(Run { entries, next: 0 });
+            self.runs.push(SortedRun { entries, next: 0 });
         }
     }
 
@@ -181,7 +181,7 @@ impl RunSorter {
         }
     }
 
-    fn head(&self, at: usize) -> Option<&Entry> {
+    fn head(&self, at: usize) -> Option<&RunEntry> {
         let run = self.runs.get(*self.heap.get(at)? as usize)?;
         run.entries.get(run.next)
     }
@@ -215,7 +215,7 @@ impl RunSorter {
         let run = &mut self.runs[self.heap[0] as usize];
         run.next += 1;
         if run.next == run.entries.len() {
-            *run = Run::default();
+            *run = SortedRun::default();
             self.heap.swap_remove(0);
         }
         self.sift(0);
@@ -237,7 +237,7 @@ impl RunSorter {
     }
 }
 
-fn bytes<'p>(pieces: &'p [Vec<u8>], entry: &Entry) -> (&'p [u8], &'p [u8]) {
+fn bytes<'p>(pieces: &'p [Vec<u8>], entry: &RunEntry) -> (&'p [u8], &'p [u8]) {
     let (at, key, row) = (entry.at as usize, entry.key as usize, entry.row as usize);
     let piece = &pieces[entry.piece as usize];
     (&piece[at..at + key], &piece[at + key..at + key + row])
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_leave_in_order_and_a_bound_keeps_the_same_first_ones() {
+    fn rows_are_sorted_and_a_limit_keeps_the_first_ones() {
         for count in [0, 1, 100, 4096, 4097, 20_000] {
             let all = run(count, None);
             let mut sorted = all.clone();

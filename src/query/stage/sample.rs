@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-use super::sort::{By, Sorted};
+use super::sort::{RowOrder, Sorted};
 use super::{Rows, Stage, StageContext, StageOp, limit};
 use crate::args::{fields, object};
 use crate::error::{Error, Result};
@@ -48,7 +48,7 @@ impl StageOp for Sample {
     /// Sorts the rows by a random key and keeps the first ones. So no row is drawn twice, and the order is random.
     fn open(self: Arc<Self>, input: Box<dyn Rows>) -> Box<dyn Rows> {
         let seed = RandomState::new().hash_one(self.size);
-        let drawn = Sorted::new(input, By::Chance(seed), Some(self.size));
+        let drawn = Sorted::new(input, RowOrder::Chance(seed), Some(self.size));
         limit::rows(Box::new(drawn), self.size)
     }
 

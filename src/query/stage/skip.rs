@@ -57,7 +57,7 @@ impl Rows for Skip {
         self.input.fill(cx, out)
     }
 
-    fn at_rest(&mut self) -> usize {
-        self.batch.at_rest() + self.input.at_rest()
+    fn suspend(&mut self) -> usize {
+        self.batch.suspend() + self.input.suspend()
     }
 }

@@ -12,7 +12,7 @@ use crate::value::{Doc, ValueRef};
 const MAX_BOUND: usize = 50_000;
 
 /// The sort order of rows.
-pub(super) enum By {
+pub(super) enum RowOrder {
     Sort(Arc<Sort>),
     /// A random key, drawn from the state of a generator (`$sample`).
     Chance(u64),
@@ -21,7 +21,7 @@ pub(super) enum By {
 /// The running form of `$sort` and `$sample`.
 pub(super) struct Sorted {
     input: Box<dyn Rows>,
-    by: By,
+    by: RowOrder,
     bound: Option<usize>,
     held: RunSorter,
     /// A row must come before this key to be among the first `bound`.
@@ -33,7 +33,7 @@ pub(super) struct Sorted {
 
 /// Returns the rows of `input` in order. With a bound, rows beyond it may be left out.
 pub fn rows(input: Box<dyn Rows>, by: Arc<Sort>, bound: Option<u64>) -> Box<dyn Rows> {
-    Box::new(Sorted::new(input, By::Sort(by), bound))
+    Box::new(Sorted::new(input, RowOrder::Sort(by), bound))
 }
 
 pub(super) fn parse(
@@ -54,9 +54,9 @@ pub(super) fn parse(
     Ok(())
 }
 
-// === impl By ===
+// === impl RowOrder ===
 
-impl By {
+impl RowOrder {
     fn key(&mut self, doc: Doc<'_>, out: &mut Vec<u8>) -> Result<()> {
         match self {
             Self::Sort(sort) => sort.key(doc, out)?,
@@ -69,7 +69,7 @@ impl By {
 // === impl Sorted ===
 
 impl Sorted {
-    pub fn new(input: Box<dyn Rows>, by: By, bound: Option<u64>) -> Self {
+    pub fn new(input: Box<dyn Rows>, by: RowOrder, bound: Option<u64>) -> Self {
         Self {
             input,
             by,
@@ -127,9 +127,9 @@ impl Rows for Sorted {
         })
     }
 
-    fn at_rest(&mut self) -> usize {
+    fn suspend(&mut self) -> usize {
         self.batch.clear();
-        self.batch.at_rest() + self.held.memory() + self.input.at_rest()
+        self.batch.suspend() + self.held.memory() + self.input.suspend()
     }
 }
 

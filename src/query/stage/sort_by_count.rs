@@ -12,7 +12,7 @@ use crate::value::{DocBuf, Type, ValueRef};
 
 pub(super) fn parse(
     value: ValueRef<'_>,
-    place: &StageContext<'_>,
+    context: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
     match value.ty() {
@@ -43,7 +43,7 @@ pub(super) fn parse(
             ));
         }
     }
-    let key = Expr::parse(value, place.scope)?;
+    let key = Expr::parse(value, context.scope)?;
     push(Stage::StageOp(Arc::new(Group::counting(key, "count")?)));
     let order = DocBuf::build(|doc| {
         doc.put_i32("count", -1);

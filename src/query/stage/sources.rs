@@ -10,7 +10,7 @@ use crate::value::{Doc, ValueRef};
 
 /// The name of a collection.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Target {
+pub struct CollectionName {
     pub db: String,
     pub coll: String,
 }
@@ -30,7 +30,12 @@ pub struct SourceSpec {
 /// it reads. No other code reopens them for a later command of the cursor.
 pub trait Sources: Send + Sync {
     /// Opens the rows of a collection. A collection that does not exist has none. The rows keep what they need of `spec`.
-    fn open(&self, cx: &RowContext<'_>, from: &Target, spec: &SourceSpec) -> Result<Box<dyn Rows>>;
+    fn open(
+        &self,
+        cx: &RowContext<'_>,
+        from: &CollectionName,
+        spec: &SourceSpec,
+    ) -> Result<Box<dyn Rows>>;
 
     /// Passes each document whose `field` equals one of `keys` to `each` once, if an index makes that fast. Equality is
     /// that of `{field: {$eq: key}}`: null also matches a missing field, and array elements match too. Returns `false`,
@@ -39,7 +44,7 @@ pub trait Sources: Send + Sync {
     fn find_equal(
         &self,
         cx: &RowContext<'_>,
-        from: &Target,
+        from: &CollectionName,
         field: &str,
         keys: &[ValueRef<'_>],
         each: &mut dyn FnMut(Doc<'_>, Option<Origin>) -> Result<()>,
@@ -58,7 +63,7 @@ pub trait Sources: Send + Sync {
     fn report(
         &self,
         cx: &RowContext<'_>,
-        on: &Target,
+        on: &CollectionName,
         what: &Report,
         out: &mut RowBatch,
     ) -> Result<()>;
@@ -73,7 +78,7 @@ pub trait Sink: Send {
 /// The output of a pipeline that writes.
 pub enum Output {
     /// `$out` replaces the whole collection.
-    Replace(Target),
+    Replace(CollectionName),
     /// `$merge` writes document by document.
     Merge(Arc<Merge>),
 }
@@ -91,9 +96,9 @@ pub enum Report {
     CurrentOp(CurrentOps),
 }
 
-// === impl Target ===
+// === impl CollectionName ===
 
-impl Target {
+impl CollectionName {
     pub fn new(db: impl Into<String>, coll: impl Into<String>) -> Self {
         Self {
             db: db.into(),
@@ -102,7 +107,7 @@ impl Target {
     }
 }
 
-impl std::fmt::Display for Target {
+impl std::fmt::Display for CollectionName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}.{}", self.db, self.coll)
     }
@@ -111,7 +116,7 @@ impl std::fmt::Display for Target {
 // === impl Output ===
 
 impl Output {
-    pub fn into(&self) -> &Target {
+    pub fn into(&self) -> &CollectionName {
         match self {
             Self::Replace(into) => into,
             Self::Merge(merge) => &merge.into,

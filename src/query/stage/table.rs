@@ -1,7 +1,7 @@
 //! The table of all stages.
 
 use super::facts::{
-    Changes, Condition, Documents, Entry, Need, Parse, RowsFrom, Stable, StageFacts,
+    Changes, Condition, Documents, Entry, Need, RowsFrom, Stable, StageFacts, StageParser,
 };
 use super::levels::{fused, only_pipeline};
 use super::{
@@ -12,7 +12,7 @@ use super::{
 use crate::value::ValueRef;
 use crate::vocabulary::Vocabulary;
 
-pub static STAGES: Vocabulary<Parse, StageFacts> = Vocabulary::new("", ROWS);
+pub static STAGES: Vocabulary<StageParser, StageFacts> = Vocabulary::new("", ROWS);
 
 /// Sorted by name.
 const ROWS: &[Entry] = &[

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::each::Each;
-use super::facts::Parse;
+use super::document_map::DocumentMap;
+use super::facts::StageParser;
 use super::levels::row_of;
 use super::pipeline::only_field;
 use super::stage_context::{StageContext, stage_is_no_document};
@@ -17,7 +17,7 @@ use crate::vocabulary::Status;
 /// A sequence of stages that map one document to one document.
 #[derive(Clone, Default)]
 pub struct Transform {
-    stages: Vec<Arc<dyn Each>>,
+    stages: Vec<Arc<dyn DocumentMap>>,
 }
 
 // === impl Transform ===
@@ -39,7 +39,7 @@ impl Transform {
     /// Parses and appends one stage.
     pub fn push(&mut self, name: &str, value: ValueRef<'_>, scope: &Scope) -> Result<()> {
         let row = row_of(name)?;
-        let Status::Ready(Parse::Each(parse)) = row.status else {
+        let Status::Ready(StageParser::Each(parse)) = row.status else {
             return Err(Error::new(
                 Code::InvalidOptions,
                 format!("{name} is not allowed to be used within an update"),

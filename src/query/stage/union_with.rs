@@ -3,18 +3,21 @@
 use std::sync::Arc;
 
 use super::levels::brings_rows;
-use super::lookup::Sub;
+use super::lookup::SubPipeline;
 use super::lookup_spec::collection;
 use super::stage_context::{InnerRules, stage_is_no_document, stages_of};
-use super::{Flow, On, Pipeline, RowBatch, RowContext, Rows, Stage, StageContext, StageOp, Target};
+use super::{
+    CollectionName, Flow, Pipeline, PipelineInput, RowBatch, RowContext, Rows, Stage, StageContext,
+    StageOp,
+};
 use crate::args::fields;
 use crate::error::{Error, Result};
 use crate::query::Survey;
 use crate::value::{Type, ValueRef};
 
 struct UnionWith {
-    from: Option<Target>,
-    sub: Sub,
+    from: Option<CollectionName>,
+    sub: SubPipeline,
 }
 
 struct UnionWithRows {
@@ -32,7 +35,7 @@ const WITHIN: InnerRules = InnerRules {
 
 pub(super) fn parse(
     value: ValueRef<'_>,
-    place: &StageContext<'_>,
+    context: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
     let (mut coll, mut db, mut pipeline) = (value.as_str(), None, None);
@@ -55,12 +58,12 @@ pub(super) fn parse(
                 return Err(option.duplicate());
             }
         }
-        if db.is_some_and(|db| db != place.db) {
+        if db.is_some_and(|db| db != context.db) {
             return Err(Error::not_implemented("$unionWith across databases"));
         }
     }
-    let from = coll.map(|coll| collection(place.db, coll)).transpose()?;
-    let mut inside = place.inside(&WITHIN, place.scope)?;
+    let from = coll.map(|coll| collection(context.db, coll)).transpose()?;
+    let mut inside = context.inside(&WITHIN, context.scope)?;
     inside.coll = coll;
     if from.is_none() && !pipeline.is_some_and(brings_rows) {
         return Err(if pipeline.is_some() {
@@ -71,13 +74,13 @@ pub(super) fn parse(
             Error::missing_field("$unionWith", "coll")
         });
     }
-    let whole = match pipeline {
+    let full = match pipeline {
         Some(stages) => Pipeline::parse(stages, &inside)?,
         None => Pipeline::default(),
     };
     push(Stage::StageOp(Arc::new(UnionWith {
         from,
-        sub: Sub::new(whole),
+        sub: SubPipeline::new(full),
     })));
     Ok(())
 }
@@ -93,13 +96,16 @@ impl StageOp for UnionWith {
         })
     }
 
-    fn inner(&self, visit: &mut dyn FnMut(&Pipeline, On<'_>)) {
-        let on = self.from.as_ref().map_or(On::Nothing, On::Collection);
-        visit(&self.sub.whole, on);
+    fn inner(&self, visit: &mut dyn FnMut(&Pipeline, PipelineInput<'_>)) {
+        let on = self
+            .from
+            .as_ref()
+            .map_or(PipelineInput::Nothing, PipelineInput::Collection);
+        visit(&self.sub.full, on);
     }
 
     fn survey(&self, survey: &mut Survey<'_>) {
-        self.sub.whole.survey(survey);
+        self.sub.full.survey(survey);
     }
 }
 
@@ -120,7 +126,7 @@ impl Rows for UnionWithRows {
         })
     }
 
-    fn at_rest(&mut self) -> usize {
-        self.rows.at_rest()
+    fn suspend(&mut self) -> usize {
+        self.rows.suspend()
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::StageContext;
-use super::each::Each;
+use super::document_map::DocumentMap;
 use super::project::Project;
 use crate::error::{Error, Result};
 use crate::query::expr::FieldPath;
@@ -17,7 +17,10 @@ pub(super) fn written<'v>(spec: ValueRef<'v>, visit: &mut dyn FnMut(&'v str)) {
     fields.filter_map(ValueRef::as_str).for_each(visit);
 }
 
-pub(super) fn parse_unset(value: ValueRef<'_>, place: &StageContext<'_>) -> Result<Arc<dyn Each>> {
+pub(super) fn parse_unset(
+    value: ValueRef<'_>,
+    context: &StageContext<'_>,
+) -> Result<Arc<dyn DocumentMap>> {
     let mut fields = Vec::new();
     match value.ty() {
         Type::String => fields.extend(value.as_str()),
@@ -59,7 +62,7 @@ pub(super) fn parse_unset(value: ValueRef<'_>, place: &StageContext<'_>) -> Resu
             doc.put_i32(field, 0);
         }
     });
-    let projection = Projection::parse(exclusion.as_doc(), place.scope, Kind::Aggregate)
+    let projection = Projection::parse(exclusion.as_doc(), context.scope, Kind::Aggregate)
         .map_err(|error| error.caused("Invalid $unset"))?;
     Ok(Arc::new(Project(projection)))
 }

@@ -198,8 +198,8 @@ impl Rows for UnwindRows {
         }
     }
 
-    fn at_rest(&mut self) -> usize {
+    fn suspend(&mut self) -> usize {
         self.scratch = Vec::new();
-        self.batch.at_rest() + self.input.at_rest()
+        self.batch.suspend() + self.input.suspend()
     }
 }

@@ -6,9 +6,9 @@ use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::value::{Doc, Val, Value, ValueRef, compare, equal};
 
-use super::Argument;
+use super::UpdateArgument;
 use super::check::depth;
-use super::modify::{At, Change, Leaf, Missing, Modify};
+use super::modify::{Leaf, LeafContext, Modify, OnMissing, ValueChange};
 use super::push::append;
 
 /// The distinct candidates, in the client's order.
@@ -18,7 +18,7 @@ struct AddToSet {
     sorted: Vec<usize>,
 }
 
-pub fn parse(argument: &Argument<'_>) -> Result<Leaf> {
+pub fn parse(argument: &UpdateArgument<'_>) -> Result<Leaf> {
     let candidates: Vec<Value> = match each(argument.value)? {
         Some(array) => array.iter().map(|elem| elem.value.to_value()).collect(),
         None => vec![argument.value.to_value()],
@@ -60,7 +60,11 @@ fn each(value: ValueRef<'_>) -> Result<Option<Doc<'_>>> {
 // === impl AddToSet ===
 
 impl Modify for AddToSet {
-    fn existing<'v>(&'v self, old: ValueRef<'v>, at: &At<'_, 'v>) -> Result<Change<'v>> {
+    fn existing<'v>(
+        &'v self,
+        old: ValueRef<'v>,
+        at: &LeafContext<'_, 'v>,
+    ) -> Result<ValueChange<'v>> {
         let Some(array) = old.as_array() else {
             return Err(Error::bad_value(format!(
                 "Cannot apply $addToSet to non-array field. Field named '{}' has non-array type {}",
@@ -81,22 +85,22 @@ impl Modify for AddToSet {
                 left -= 1;
             }
             if left == 0 {
-                return Ok(Change::Same);
+                return Ok(ValueChange::Same);
             }
         }
         if left == 0 {
-            return Ok(Change::Same);
+            return Ok(ValueChange::Same);
         }
         let values = self.values.iter().zip(&new).filter(|(_, new)| **new);
-        Ok(Change::Put(Val::Own(append(
+        Ok(ValueChange::Put(Val::Own(append(
             array,
             values.map(|(value, _)| value.as_ref()),
         ))))
     }
 
-    fn missing<'v>(&'v self, _: &At<'_, 'v>) -> Result<Missing<'v>> {
+    fn missing<'v>(&'v self, _: &LeafContext<'_, 'v>) -> Result<OnMissing<'v>> {
         let values = self.values.iter().map(Value::as_ref);
-        Ok(Missing::Create(Val::Own(append(Doc::EMPTY, values))))
+        Ok(OnMissing::Create(Val::Own(append(Doc::EMPTY, values))))
     }
 
     fn depth(&self) -> Option<usize> {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::value::{Num, Val, ValueRef};
 
-use super::Argument;
+use super::UpdateArgument;
 use super::check::element;
-use super::modify::{At, Change, Leaf, Missing, Modify};
+use super::modify::{Leaf, LeafContext, Modify, OnMissing, ValueChange};
 
 struct Arithmetic {
     op: ArithmeticOp,
@@ -20,15 +20,15 @@ enum ArithmeticOp {
     Multiply,
 }
 
-pub fn parse_inc(argument: &Argument<'_>) -> Result<Leaf> {
+pub fn parse_inc(argument: &UpdateArgument<'_>) -> Result<Leaf> {
     parse(ArithmeticOp::Add, argument)
 }
 
-pub fn parse_mul(argument: &Argument<'_>) -> Result<Leaf> {
+pub fn parse_mul(argument: &UpdateArgument<'_>) -> Result<Leaf> {
     parse(ArithmeticOp::Multiply, argument)
 }
 
-fn parse(op: ArithmeticOp, argument: &Argument<'_>) -> Result<Leaf> {
+fn parse(op: ArithmeticOp, argument: &UpdateArgument<'_>) -> Result<Leaf> {
     let operand = argument.value.as_num().ok_or_else(|| {
         Error::type_mismatch(format!(
             "Cannot {} with non-numeric argument: {{{}}}",
@@ -57,7 +57,11 @@ impl ArithmeticOp {
 
 impl Modify for Arithmetic {
     #[inline]
-    fn existing<'v>(&'v self, old: ValueRef<'v>, at: &At<'_, 'v>) -> Result<Change<'v>> {
+    fn existing<'v>(
+        &'v self,
+        old: ValueRef<'v>,
+        at: &LeafContext<'_, 'v>,
+    ) -> Result<ValueChange<'v>> {
         let Some(number) = old.as_num() else {
             return Err(Error::type_mismatch(format!(
                 "Cannot apply {} to a value of non-numeric type. {{{}}} has the field '{}' of non-numeric type {}",
@@ -85,19 +89,19 @@ impl Modify for Arithmetic {
             )));
         };
         Ok(if identical(new, number) {
-            Change::Same
+            ValueChange::Same
         } else {
-            Change::Put(Val::Own(new.to_value()))
+            ValueChange::Put(Val::Own(new.to_value()))
         })
     }
 
-    fn missing<'v>(&'v self, _: &At<'_, 'v>) -> Result<Missing<'v>> {
+    fn missing<'v>(&'v self, _: &LeafContext<'_, 'v>) -> Result<OnMissing<'v>> {
         let new = match self.op {
             ArithmeticOp::Add => self.operand,
             // A missing field counts as a zero of the operand's type.
             ArithmeticOp::Multiply => self.operand.mul(Num::Int32(0)),
         };
-        Ok(Missing::Create(Val::Own(new.to_value())))
+        Ok(OnMissing::Create(Val::Own(new.to_value())))
     }
 
     fn is_quick(&self) -> bool {

@@ -7,9 +7,9 @@ use smallvec::SmallVec;
 use crate::error::{Error, Result};
 use crate::value::{Type, Val, Value, ValueRef};
 
-use super::Argument;
+use super::UpdateArgument;
 use super::check::element;
-use super::modify::{At, Change, Leaf, Missing, Modify};
+use super::modify::{Leaf, LeafContext, Modify, OnMissing, ValueChange};
 
 struct Bit(SmallVec<[(BitOp, Integer); 2]>);
 
@@ -26,7 +26,7 @@ enum Integer {
     Long(i64),
 }
 
-pub fn parse(argument: &Argument<'_>) -> Result<Leaf> {
+pub fn parse(argument: &UpdateArgument<'_>) -> Result<Leaf> {
     let Some(doc) = argument.value.as_doc() else {
         return Err(Error::bad_value(format!(
             "The $bit modifier is not compatible with a {}. You must pass in an embedded document: {{$bit: {{field: {{and/or/xor: #}}}}",
@@ -115,7 +115,11 @@ impl Bit {
 }
 
 impl Modify for Bit {
-    fn existing<'v>(&'v self, old: ValueRef<'v>, at: &At<'_, 'v>) -> Result<Change<'v>> {
+    fn existing<'v>(
+        &'v self,
+        old: ValueRef<'v>,
+        at: &LeafContext<'_, 'v>,
+    ) -> Result<ValueChange<'v>> {
         let Some(old) = Integer::of(old) else {
             return Err(Error::bad_value(format!(
                 "Cannot apply $bit to a value of non-integral type.{} has the field {} of non-integer type {}",
@@ -126,14 +130,14 @@ impl Modify for Bit {
         };
         let new = self.run(old);
         Ok(if new == old {
-            Change::Same
+            ValueChange::Same
         } else {
-            Change::Put(new.value())
+            ValueChange::Put(new.value())
         })
     }
 
-    fn missing<'v>(&'v self, _: &At<'_, 'v>) -> Result<Missing<'v>> {
-        Ok(Missing::Create(self.run(Integer::Int(0)).value()))
+    fn missing<'v>(&'v self, _: &LeafContext<'_, 'v>) -> Result<OnMissing<'v>> {
+        Ok(OnMissing::Create(self.run(Integer::Int(0)).value()))
     }
     fn is_quick(&self) -> bool {
         true

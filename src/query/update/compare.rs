@@ -6,9 +6,9 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::value::{Val, Value, ValueRef, compare};
 
-use super::Argument;
+use super::UpdateArgument;
 use super::check::depth;
-use super::modify::{At, Change, Leaf, Missing, Modify};
+use super::modify::{Leaf, LeafContext, Modify, OnMissing, ValueChange};
 
 struct Compare {
     value: Value,
@@ -16,14 +16,14 @@ struct Compare {
     wins: Ordering,
 }
 
-pub fn parse_min(argument: &Argument<'_>) -> Result<Leaf> {
+pub fn parse_min(argument: &UpdateArgument<'_>) -> Result<Leaf> {
     Ok(Arc::new(Compare {
         value: argument.value.to_value(),
         wins: Ordering::Less,
     }))
 }
 
-pub fn parse_max(argument: &Argument<'_>) -> Result<Leaf> {
+pub fn parse_max(argument: &UpdateArgument<'_>) -> Result<Leaf> {
     Ok(Arc::new(Compare {
         value: argument.value.to_value(),
         wins: Ordering::Greater,
@@ -33,15 +33,19 @@ pub fn parse_max(argument: &Argument<'_>) -> Result<Leaf> {
 // === impl Compare ===
 
 impl Modify for Compare {
-    fn existing<'v>(&'v self, old: ValueRef<'v>, _: &At<'_, 'v>) -> Result<Change<'v>> {
+    fn existing<'v>(
+        &'v self,
+        old: ValueRef<'v>,
+        _: &LeafContext<'_, 'v>,
+    ) -> Result<ValueChange<'v>> {
         if compare(self.value.as_ref(), old) != self.wins {
-            return Ok(Change::Same);
+            return Ok(ValueChange::Same);
         }
-        Ok(Change::Put(Val::Ref(self.value.as_ref())))
+        Ok(ValueChange::Put(Val::Ref(self.value.as_ref())))
     }
 
-    fn missing<'v>(&'v self, _: &At<'_, 'v>) -> Result<Missing<'v>> {
-        Ok(Missing::Create(Val::Ref(self.value.as_ref())))
+    fn missing<'v>(&'v self, _: &LeafContext<'_, 'v>) -> Result<OnMissing<'v>> {
+        Ok(OnMissing::Create(Val::Ref(self.value.as_ref())))
     }
 
     fn depth(&self) -> Option<usize> {

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::value::{Millis, Type, Val, Value, ValueRef};
 
-use super::Argument;
-use super::modify::{At, Change, Leaf, Missing, Modify};
+use super::UpdateArgument;
+use super::modify::{Leaf, LeafContext, Modify, OnMissing, ValueChange};
 
 enum CurrentDate {
     Date,
     Timestamp,
 }
 
-pub fn parse(argument: &Argument<'_>) -> Result<Leaf> {
+pub fn parse(argument: &UpdateArgument<'_>) -> Result<Leaf> {
     let value = argument.value;
     let kind = match value.ty() {
         // For `true` and for `false`.
@@ -66,12 +66,16 @@ impl CurrentDate {
 }
 
 impl Modify for CurrentDate {
-    fn existing<'v>(&'v self, _: ValueRef<'v>, at: &At<'_, 'v>) -> Result<Change<'v>> {
-        Ok(Change::Put(self.value(at.apply.now)))
+    fn existing<'v>(
+        &'v self,
+        _: ValueRef<'v>,
+        at: &LeafContext<'_, 'v>,
+    ) -> Result<ValueChange<'v>> {
+        Ok(ValueChange::Put(self.value(at.apply.now)))
     }
 
-    fn missing<'v>(&'v self, at: &At<'_, 'v>) -> Result<Missing<'v>> {
-        Ok(Missing::Create(self.value(at.apply.now)))
+    fn missing<'v>(&'v self, at: &LeafContext<'_, 'v>) -> Result<OnMissing<'v>> {
+        Ok(OnMissing::Create(self.value(at.apply.now)))
     }
     fn is_quick(&self) -> bool {
         true

@@ -4,7 +4,7 @@
 //! of paths ([`tree`]) whose leaves are [`Modify`](modify::Modify) objects, with one file per family. [`rewrite`] then
 //! walks the document's bytes once along that tree and writes the new document: it copies what no path touches, a leaf
 //! replaces its value, and new fields follow in mongod's order. The old document is never modified, so a failed update has
-//! no effect. If every new value is as wide as the old one, [`patch`] returns only the bytes that differ.
+//! no effect. [`edit`] is a shorter walk for updates that only change or remove root fields.
 //!
 //! This module knows no collection. The caller chooses the document and the array index for `$`.
 
@@ -15,9 +15,9 @@ mod bit;
 mod check;
 mod compare;
 mod current_date;
+mod edit;
 mod modify;
 mod parse;
-mod patch;
 mod path;
 mod pipeline;
 mod pop;
@@ -33,9 +33,10 @@ mod unset;
 mod upsert;
 
 pub use check::{MAX_DEPTH, check_id, depth};
-pub use modify::Argument;
+pub use edit::Edit;
+pub use modify::UpdateArgument;
 pub use parse::{Apply, Style, Update};
-pub use table::{Parse, UPDATES};
+pub use table::{UPDATES, UpdateParser};
 
 #[cfg(test)]
 mod model;

@@ -13,10 +13,14 @@ use super::check::element;
 /// A leaf of the tree: one operator on one path.
 pub trait Modify: Send + Sync {
     /// Decides the change to the value at the end of the path.
-    fn existing<'v>(&'v self, old: ValueRef<'v>, at: &At<'_, 'v>) -> Result<Change<'v>>;
+    fn existing<'v>(
+        &'v self,
+        old: ValueRef<'v>,
+        at: &LeafContext<'_, 'v>,
+    ) -> Result<ValueChange<'v>>;
 
     /// Decides what to do if the path does not exist.
-    fn missing<'v>(&'v self, at: &At<'_, 'v>) -> Result<Missing<'v>>;
+    fn missing<'v>(&'v self, at: &LeafContext<'_, 'v>) -> Result<OnMissing<'v>>;
 
     /// Returns how deep the values nest that this operator adds, or `None` if that is known only at run time.
     fn depth(&self) -> Option<usize> {
@@ -36,7 +40,7 @@ pub trait Modify: Send + Sync {
 }
 
 /// The part of `{$operator: {field: value}}` that an operator parses.
-pub struct Argument<'a> {
+pub struct UpdateArgument<'a> {
     pub field: &'a str,
     pub value: ValueRef<'a>,
     pub scope: &'a Scope,
@@ -46,7 +50,7 @@ pub struct Argument<'a> {
 pub type Leaf = Arc<dyn Modify>;
 
 /// The change to an existing value.
-pub enum Change<'v> {
+pub enum ValueChange<'v> {
     /// The value stays, and the document does not count as modified.
     Same,
     Put(Val<'v>),
@@ -55,7 +59,7 @@ pub enum Change<'v> {
 }
 
 /// The action for a path that does not exist.
-pub enum Missing<'v> {
+pub enum OnMissing<'v> {
     /// Creates the field, and the documents on the path to it.
     Create(Val<'v>),
     /// Does nothing. No error.
@@ -65,7 +69,7 @@ pub enum Missing<'v> {
 }
 
 /// The context in which a leaf runs.
-pub struct At<'t, 'v> {
+pub struct LeafContext<'t, 'v> {
     pub trail: &'t Trail<'t>,
     /// The document before the update.
     pub root: Doc<'v>,
@@ -128,9 +132,9 @@ impl<'t> Trail<'t> {
     }
 }
 
-// === impl At ===
+// === impl LeafContext ===
 
-impl At<'_, '_> {
+impl LeafContext<'_, '_> {
     /// Returns `_id: 1`, as messages name a document.
     pub fn id(&self) -> String {
         document_id(self.root)

@@ -6,18 +6,18 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::error::{Error, Result};
 use crate::query::{Scope, Vars};
-use crate::value::{Doc, Millis, Patch, TS_FIELD, Value, ValueRef};
+use crate::value::{Doc, Millis, TS_FIELD, Value, ValueRef};
 
 use super::array_filter::{self, ArrayFilters};
 use super::check::{self, MAX_DEPTH};
-use super::modify::{Argument, Leaf};
-use super::patch;
+use super::edit::{Edit, edit};
+use super::modify::{Leaf, UpdateArgument};
 use super::path::{self, UpdatePath};
-use super::pipeline::Pipeline;
+use super::pipeline::PipelineUpdate;
 use super::replace::Replacement;
 use super::rewrite::Rewrite;
-use super::table::{Parse, UPDATES};
-use super::tree::{self, Fields};
+use super::table::{UPDATES, UpdateParser};
+use super::tree::{self, FieldNodes};
 
 /// Updates larger than this are sorted by path before they are inserted into the tree. Such an update may have a million
 /// fields, and each one is inserted at its place among the others. (Conflicts may then be reported in another order than
@@ -30,13 +30,14 @@ pub struct Update(pub(super) UpdateKind);
 pub(super) enum UpdateKind {
     Operators(Operators),
     Replacement(Replacement),
-    Pipeline(Pipeline),
+    Pipeline(PipelineUpdate),
 }
 
 /// A parsed update with operators.
 pub(super) struct Operators {
-    root: Fields,
-    filters: ArrayFilters,
+    root: FieldNodes,
+    /// Boxed, because few updates have any, and an update is handed on several times before it runs.
+    filters: Option<Box<ArrayFilters>>,
     /// True if some path contains the positional `$`.
     positional: bool,
     /// True if the result may nest too deep, so that its depth must be checked.
@@ -81,7 +82,9 @@ impl Update {
                     "arrayFilters may not be specified for pipeline-style updates",
                 ));
             }
-            return Ok(Self(UpdateKind::Pipeline(Pipeline::parse(stages, scope)?)));
+            return Ok(Self(UpdateKind::Pipeline(PipelineUpdate::parse(
+                stages, scope,
+            )?)));
         }
         let Some(doc) = update.as_doc() else {
             return Err(Error::failed_to_parse(
@@ -150,17 +153,13 @@ impl Update {
         }
     }
 
-    /// Returns whether [`Update::patch`] may succeed.
-    pub fn may_patch(&self) -> bool {
-        matches!(&self.0, UpdateKind::Operators(operators) if operators.plain)
-    }
-
-    /// Returns the changes to `doc` if they move no byte: operators that give root fields new values as wide as the old
-    /// ones. On `None` the caller uses [`Update::apply`], which also reports errors.
-    pub fn patch(&self, doc: Doc<'_>, apply: &Apply<'_>) -> Option<Patch> {
+    /// Returns what becomes of `doc` if the update only changes or removes root fields that are there. On `None` the caller
+    /// uses [`Update::apply`], which also reports errors.
+    #[inline]
+    pub fn edit(&self, doc: Doc<'_>, apply: &Apply<'_>) -> Option<Edit> {
         match &self.0 {
             UpdateKind::Operators(operators) if operators.plain => {
-                patch::patch(&operators.root, doc, apply)
+                edit(&operators.root, doc, apply)
             }
             _ => None,
         }
@@ -191,15 +190,15 @@ impl Update {
 
 /// Parses an operator's argument for one field into leaves and their paths.
 fn leaves<'a>(
-    parse: Parse,
-    argument: &Argument<'a>,
+    parse: UpdateParser,
+    argument: &UpdateArgument<'a>,
 ) -> Result<SmallVec<[(UpdatePath<'a>, Leaf); 1]>> {
     Ok(match parse {
-        Parse::Field(parse) => {
+        UpdateParser::Field(parse) => {
             let path = UpdatePath::parse(argument.field)?;
             smallvec![(path, parse(argument)?)]
         }
-        Parse::TwoFields(parse) => parse(argument)?.into_iter().collect(),
+        UpdateParser::TwoFields(parse) => parse(argument)?.into_iter().collect(),
     })
 }
 
@@ -208,12 +207,12 @@ fn leaves<'a>(
 impl Operators {
     fn parse(update: Doc<'_>, array_filters: Option<Doc<'_>>, scope: &Scope) -> Result<Self> {
         let filters = match array_filters {
-            Some(filters) => array_filter::parse(filters, scope)?,
-            None => ArrayFilters::default(),
+            Some(filters) => Some(Box::new(array_filter::parse(filters, scope)?)),
+            None => None,
         };
-        let mut used = vec![false; filters.len()];
+        let mut used = vec![false; filters.as_ref().map_or(0, |filters| filters.len())];
         let mut parsed = Self {
-            root: Fields::default(),
+            root: FieldNodes::default(),
             filters,
             positional: false,
             deep: false,
@@ -221,7 +220,10 @@ impl Operators {
             slow: false,
             plain: true,
         };
-        parsed.slow = array_filter::are_slow(&parsed.filters);
+        parsed.slow = parsed
+            .filters
+            .as_deref()
+            .is_some_and(array_filter::are_slow);
         let large = update.bytes().len() > LARGE;
         parsed.quick = !large && used.is_empty();
         let mut later = Vec::new();
@@ -241,12 +243,12 @@ impl Operators {
             };
             let parse = *UPDATES.ready(row)?;
             for argument in arguments {
-                let argument = Argument {
+                let argument = UpdateArgument {
                     field: argument.name(),
                     value: argument.value,
                     scope,
                 };
-                if let Parse::Field(parse) = parse
+                if let UpdateParser::Field(parse) = parse
                     && !large
                     && path::is_field(argument.field)
                 {
@@ -267,7 +269,7 @@ impl Operators {
             parsed.insert(&path, leaf, &mut used)?;
         }
         let unused = used.iter().position(|used| !used);
-        if let Some((identifier, _)) = unused.and_then(|at| parsed.filters.at(at)) {
+        if let Some((identifier, _)) = unused.and_then(|at| parsed.filters.as_ref()?.at(at)) {
             return Err(Error::failed_to_parse(format!(
                 "The array filter for identifier '{identifier}' was not used in the update {update}",
             )));
@@ -306,9 +308,9 @@ impl Operators {
         self.quick &= !self.positional;
         // Plain root fields are added by `insert_field`.
         self.plain = false;
-        let filters = &self.filters;
+        let filters = self.filters.as_deref();
         self.root.insert(path, leaf, &mut |identifier| {
-            let at = filters.find(identifier.as_bytes())?;
+            let at = filters?.find(identifier.as_bytes())?;
             if let Some(used) = used.get_mut(at) {
                 *used = true;
             }
@@ -322,7 +324,7 @@ impl Operators {
         let mut rewrite = Rewrite {
             root: doc,
             apply,
-            filters: Some(&self.filters),
+            filters: self.filters.as_deref(),
             out,
             start,
         };
@@ -372,7 +374,7 @@ pub(super) fn document_of(
     apply: &Apply<'_>,
     out: &mut Vec<u8>,
 ) -> Result<()> {
-    let mut root = Fields::default();
+    let mut root = FieldNodes::default();
     for (path, value) in pairs {
         let parts = UpdatePath {
             dotted: path,

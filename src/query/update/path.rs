@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_told_apart() {
+    fn path_parts_are_distinguished() {
         assert_eq!(identifier("$[]"), Some(""));
         assert_eq!(identifier("$[abc]"), Some("abc"));
         assert_eq!(identifier("$"), None);

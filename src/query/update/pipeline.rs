@@ -8,19 +8,19 @@ use crate::value::{Doc, TS_FIELD};
 use super::Apply;
 use super::check::check_size;
 use super::parse::check_reserved;
-use super::replace::{Names, replace, without_ts};
+use super::replace::{NameCheck, replace, without_ts};
 
 /// A parsed pipeline update.
-pub struct Pipeline {
+pub struct PipelineUpdate {
     stages: Transform,
     /// True if some stage reads the root field `_ts`.
     pub reads_ts: bool,
     pub is_slow: bool,
 }
 
-// === impl Pipeline ===
+// === impl PipelineUpdate ===
 
-impl Pipeline {
+impl PipelineUpdate {
     pub fn parse(stages: Doc<'_>, scope: &Scope) -> Result<Self> {
         let transform = Transform::parse(stages, scope)?;
         check_written(stages)?;
@@ -41,7 +41,7 @@ impl Pipeline {
         if current == without_ts(old) {
             return Ok(false);
         }
-        replace(old, Doc::new(&current), apply, out, Names::Free, false)?;
+        replace(old, Doc::new(&current), apply, out, NameCheck::Free, false)?;
         Ok(true)
     }
 }

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::value::{ArrayBuilder, Val, Value, ValueRef};
 
-use super::Argument;
+use super::UpdateArgument;
 use super::check::element;
-use super::modify::{At, Change, Leaf, Missing, Modify};
+use super::modify::{Leaf, LeafContext, Modify, OnMissing, ValueChange};
 
 struct Pop {
     first: bool,
 }
 
-pub fn parse(argument: &Argument<'_>) -> Result<Leaf> {
+pub fn parse(argument: &UpdateArgument<'_>) -> Result<Leaf> {
     match integer(argument)? {
         1 => Ok(Arc::new(Pop { first: false })),
         -1 => Ok(Arc::new(Pop { first: true })),
@@ -24,7 +24,7 @@ pub fn parse(argument: &Argument<'_>) -> Result<Leaf> {
 }
 
 /// Parses a whole number, with mongod's error messages.
-fn integer(argument: &Argument<'_>) -> Result<i64> {
+fn integer(argument: &UpdateArgument<'_>) -> Result<i64> {
     let name = || element(argument.field, argument.value);
     let Some(number) = argument.value.as_num() else {
         return Err(Error::failed_to_parse(format!(
@@ -40,7 +40,11 @@ fn integer(argument: &Argument<'_>) -> Result<i64> {
 // === impl Pop ===
 
 impl Modify for Pop {
-    fn existing<'v>(&'v self, old: ValueRef<'v>, at: &At<'_, 'v>) -> Result<Change<'v>> {
+    fn existing<'v>(
+        &'v self,
+        old: ValueRef<'v>,
+        at: &LeafContext<'_, 'v>,
+    ) -> Result<ValueChange<'v>> {
         let Some(array) = old.as_array() else {
             return Err(Error::type_mismatch(format!(
                 "Path '{}' contains an element of non-array type '{}'",
@@ -50,7 +54,7 @@ impl Modify for Pop {
         };
         let count = array.count();
         if count == 0 {
-            return Ok(Change::Same);
+            return Ok(ValueChange::Same);
         }
         let mut bytes = Vec::with_capacity(old.data().len());
         let mut kept = ArrayBuilder::begin(&mut bytes);
@@ -58,10 +62,10 @@ impl Modify for Pop {
             kept.push(elem.value);
         }
         kept.end();
-        Ok(Change::Put(Val::Own(Value::array(bytes))))
+        Ok(ValueChange::Put(Val::Own(Value::array(bytes))))
     }
 
-    fn missing<'v>(&'v self, _: &At<'_, 'v>) -> Result<Missing<'v>> {
-        Ok(Missing::Viable)
+    fn missing<'v>(&'v self, _: &LeafContext<'_, 'v>) -> Result<OnMissing<'v>> {
+        Ok(OnMissing::Viable)
     }
 }

@@ -8,8 +8,8 @@ use crate::query::Vars;
 use crate::query::filter::{FILTERS, Filter, Level};
 use crate::value::{ArrayBuilder, Doc, DocBuilder, Type, Val, Value, ValueRef, compare, equal};
 
-use super::Argument;
-use super::modify::{At, Change, Leaf, Missing, Modify};
+use super::UpdateArgument;
+use super::modify::{Leaf, LeafContext, Modify, OnMissing, ValueChange};
 
 enum Pull {
     /// Removes elements equal to this value.
@@ -25,7 +25,7 @@ enum Pull {
 /// The field name under which an element is wrapped in a document. Filters match documents only.
 const WRAP: &str = "e";
 
-pub fn parse_pull(argument: &Argument<'_>) -> Result<Leaf> {
+pub fn parse_pull(argument: &UpdateArgument<'_>) -> Result<Leaf> {
     let value = argument.value;
     let wrapped = match value.ty() {
         Type::Document => begins_with_condition(Doc::new(value.data())),
@@ -41,7 +41,7 @@ pub fn parse_pull(argument: &Argument<'_>) -> Result<Leaf> {
     Ok(Arc::new(Pull::Value(filter)))
 }
 
-pub fn parse_pull_all(argument: &Argument<'_>) -> Result<Leaf> {
+pub fn parse_pull_all(argument: &UpdateArgument<'_>) -> Result<Leaf> {
     let Some(array) = argument.value.as_array() else {
         return Err(Error::bad_value(format!(
             "$pullAll requires an array argument but was given a {}",
@@ -89,7 +89,11 @@ impl Pull {
 }
 
 impl Modify for Pull {
-    fn existing<'v>(&'v self, old: ValueRef<'v>, at: &At<'_, 'v>) -> Result<Change<'v>> {
+    fn existing<'v>(
+        &'v self,
+        old: ValueRef<'v>,
+        at: &LeafContext<'_, 'v>,
+    ) -> Result<ValueChange<'v>> {
         let Some(array) = old.as_array() else {
             return Err(Error::bad_value("Cannot apply $pull to a non-array value"));
         };
@@ -107,14 +111,14 @@ impl Modify for Pull {
         }
         kept.end();
         Ok(if removed {
-            Change::Put(Val::Own(Value::array(bytes)))
+            ValueChange::Put(Val::Own(Value::array(bytes)))
         } else {
-            Change::Same
+            ValueChange::Same
         })
     }
 
-    fn missing<'v>(&'v self, _: &At<'_, 'v>) -> Result<Missing<'v>> {
-        Ok(Missing::Viable)
+    fn missing<'v>(&'v self, _: &LeafContext<'_, 'v>) -> Result<OnMissing<'v>> {
+        Ok(OnMissing::Viable)
     }
 
     fn is_slow(&self) -> bool {

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::query::direction::Direction;
+use crate::query::direction::SortDirection;
 use crate::query::element_order::ElementOrder;
 use crate::value::{ArrayBuilder, Doc, Path, Val, Value, ValueRef, put_index};
 
-use super::Argument;
+use super::UpdateArgument;
 use super::check::depth;
-use super::modify::{At, Change, Leaf, Missing, Modify};
+use super::modify::{Leaf, LeafContext, Modify, OnMissing, ValueChange};
 
 struct Push {
     values: Vec<Value>,
@@ -20,7 +20,7 @@ struct Push {
     slice: Option<i64>,
 }
 
-pub fn parse(argument: &Argument<'_>) -> Result<Leaf> {
+pub fn parse(argument: &UpdateArgument<'_>) -> Result<Leaf> {
     let mut push = Push {
         values: Vec::new(),
         position: None,
@@ -80,7 +80,7 @@ fn integer(value: ValueRef<'_>, complaint: &str) -> Result<Option<i64>> {
 
 fn sort(value: ValueRef<'_>) -> Result<Option<ElementOrder>> {
     let direction = |value: ValueRef<'_>| {
-        let direction = value.as_num().and_then(Direction::of_elements);
+        let direction = value.as_num().and_then(SortDirection::of_elements);
         direction.ok_or_else(|| Error::bad_value("The $sort element value must be either 1 or -1"))
     };
     if value.is_missing() {
@@ -184,7 +184,11 @@ pub fn append<'v>(old: Doc<'_>, values: impl Iterator<Item = ValueRef<'v>>) -> V
 }
 
 impl Modify for Push {
-    fn existing<'v>(&'v self, old: ValueRef<'v>, at: &At<'_, 'v>) -> Result<Change<'v>> {
+    fn existing<'v>(
+        &'v self,
+        old: ValueRef<'v>,
+        at: &LeafContext<'_, 'v>,
+    ) -> Result<ValueChange<'v>> {
         let Some(array) = old.as_array() else {
             return Err(Error::bad_value(format!(
                 "The field '{}' must be an array but is of type {} in document {{{}}}",
@@ -196,13 +200,13 @@ impl Modify for Push {
         let new = self.run(array);
         // A sort counts as a change even if the order was right before.
         if self.values.is_empty() && self.sort.is_none() && new.as_ref() == old {
-            return Ok(Change::Same);
+            return Ok(ValueChange::Same);
         }
-        Ok(Change::Put(Val::Own(new)))
+        Ok(ValueChange::Put(Val::Own(new)))
     }
 
-    fn missing<'v>(&'v self, _: &At<'_, 'v>) -> Result<Missing<'v>> {
-        Ok(Missing::Create(Val::Own(self.run(Doc::EMPTY))))
+    fn missing<'v>(&'v self, _: &LeafContext<'_, 'v>) -> Result<OnMissing<'v>> {
+        Ok(OnMissing::Create(Val::Own(self.run(Doc::EMPTY))))
     }
 
     fn depth(&self) -> Option<usize> {

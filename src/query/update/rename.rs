@@ -6,26 +6,26 @@ use crate::error::{Code, Error, Result};
 use crate::value::{Doc, Type, Val, ValueRef};
 
 use super::check::element;
-use super::modify::{Argument, At, Change, Leaf, Missing, Modify};
+use super::modify::{Leaf, LeafContext, Modify, OnMissing, UpdateArgument, ValueChange};
 use super::path::{UpdatePath, index};
 
 /// The leaf at the old path. It removes the value, and prevents other operators on that path.
-struct From;
+struct RenameFrom;
 
 /// The leaf at the new path. It sets the value.
-struct To {
+struct RenameTo {
     from: Box<str>,
 }
 
 /// Parses `{from: to}` into a leaf for each of the two paths.
-pub fn parse<'a>(argument: &Argument<'a>) -> Result<[(UpdatePath<'a>, Leaf); 2]> {
+pub fn parse<'a>(argument: &UpdateArgument<'a>) -> Result<[(UpdatePath<'a>, Leaf); 2]> {
     let from = UpdatePath::parse(argument.field)?;
     let to = UpdatePath::parse(target(argument.field, argument.value)?)?;
     check(&from, &to)?;
-    let bring = To {
+    let bring = RenameTo {
         from: from.dotted.into(),
     };
-    Ok([(from, Arc::new(From)), (to, Arc::new(bring))])
+    Ok([(from, Arc::new(RenameFrom)), (to, Arc::new(bring))])
 }
 
 fn check(from: &UpdatePath<'_>, to: &UpdatePath<'_>) -> Result<()> {
@@ -74,10 +74,14 @@ fn target<'a>(field: &str, value: ValueRef<'a>) -> Result<&'a str> {
     Ok(text)
 }
 
-// === impl From ===
+// === impl RenameFrom ===
 
-impl Modify for From {
-    fn existing<'v>(&'v self, _: ValueRef<'v>, at: &At<'_, 'v>) -> Result<Change<'v>> {
+impl Modify for RenameFrom {
+    fn existing<'v>(
+        &'v self,
+        _: ValueRef<'v>,
+        at: &LeafContext<'_, 'v>,
+    ) -> Result<ValueChange<'v>> {
         if at.trail.root_name() == "_id" {
             return Err(Error::new(
                 Code::ImmutableField,
@@ -87,19 +91,19 @@ impl Modify for From {
                 ),
             ));
         }
-        Ok(Change::Remove)
+        Ok(ValueChange::Remove)
     }
 
-    fn missing<'v>(&'v self, _: &At<'_, 'v>) -> Result<Missing<'v>> {
-        Ok(Missing::Nothing)
+    fn missing<'v>(&'v self, _: &LeafContext<'_, 'v>) -> Result<OnMissing<'v>> {
+        Ok(OnMissing::Nothing)
     }
 }
 
-// === impl To ===
+// === impl RenameTo ===
 
-impl To {
+impl RenameTo {
     /// Returns the value to move, or `None` if there is none.
-    fn source<'v>(&self, root: Doc<'v>, at: &At<'_, 'v>) -> Result<Option<ValueRef<'v>>> {
+    fn source<'v>(&self, root: Doc<'v>, at: &LeafContext<'_, 'v>) -> Result<Option<ValueRef<'v>>> {
         let mut current = ValueRef::document(root);
         let mut name = "";
         let mut array = None;
@@ -140,7 +144,7 @@ impl To {
         }
     }
 
-    fn check_target(at: &At<'_, '_>) -> Result<()> {
+    fn check_target(at: &LeafContext<'_, '_>) -> Result<()> {
         match at.trail.array_above() {
             None => Ok(()),
             Some(array) => Err(Error::bad_value(format!(
@@ -152,22 +156,26 @@ impl To {
     }
 }
 
-impl Modify for To {
-    fn existing<'v>(&'v self, _: ValueRef<'v>, at: &At<'_, 'v>) -> Result<Change<'v>> {
+impl Modify for RenameTo {
+    fn existing<'v>(
+        &'v self,
+        _: ValueRef<'v>,
+        at: &LeafContext<'_, 'v>,
+    ) -> Result<ValueChange<'v>> {
         let Some(source) = self.source(at.root, at)? else {
-            return Ok(Change::Same);
+            return Ok(ValueChange::Same);
         };
         Self::check_target(at)?;
         // This also counts as a change if the values are equal, because the old name disappears. `_id` is never written.
-        Ok(Change::Put(Val::Ref(source)))
+        Ok(ValueChange::Put(Val::Ref(source)))
     }
 
-    fn missing<'v>(&'v self, at: &At<'_, 'v>) -> Result<Missing<'v>> {
+    fn missing<'v>(&'v self, at: &LeafContext<'_, 'v>) -> Result<OnMissing<'v>> {
         let Some(source) = self.source(at.root, at)? else {
-            return Ok(Missing::Nothing);
+            return Ok(OnMissing::Nothing);
         };
         Self::check_target(at)?;
-        Ok(Missing::Create(Val::Ref(source)))
+        Ok(OnMissing::Create(Val::Ref(source)))
     }
 
     fn depth(&self) -> Option<usize> {

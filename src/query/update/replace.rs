@@ -14,12 +14,12 @@ pub struct Replacement {
     /// True if some root field is a timestamp of zeros, which means "now".
     stamps: bool,
     /// The position of the `_id` if the document needs no other checks.
-    plain: Option<IdPlace>,
+    plain: Option<IdPosition>,
     pub has_ttl: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum IdPlace {
+enum IdPosition {
     Nowhere,
     Front,
 }
@@ -29,11 +29,11 @@ enum IdPlace {
 impl Replacement {
     /// Examines each field once, so that `apply` can skip the checks that do not concern this document.
     pub fn parse(doc: Doc<'_>) -> Self {
-        let mut place = IdPlace::Nowhere;
+        let mut id_position = IdPosition::Nowhere;
         let (mut stamps, mut has_ts, mut has_ttl, mut special) = (false, false, false, false);
         for (at, elem) in doc.iter().enumerate() {
             match elem.name_bytes() {
-                b"_id" if at == 0 => place = IdPlace::Front,
+                b"_id" if at == 0 => id_position = IdPosition::Front,
                 b"_id" => special = true,
                 name if name == TS_FIELD.as_bytes() => has_ts = true,
                 b"ttl" => has_ttl = true,
@@ -50,7 +50,7 @@ impl Replacement {
         Self {
             document: DocBuf::from_bytes(document),
             stamps,
-            plain: (!special && !stamps && !has_ts).then_some(place),
+            plain: (!special && !stamps && !has_ts).then_some(id_position),
             has_ttl,
         }
     }
@@ -61,12 +61,12 @@ impl Replacement {
             return Ok(false);
         }
         match self.plain {
-            Some(IdPlace::Nowhere) => self.write(old.get("_id"), out)?,
-            Some(IdPlace::Front) if has_same_id(old, new) => {
+            Some(IdPosition::Nowhere) => self.write(old.get("_id"), out)?,
+            Some(IdPosition::Front) if has_same_id(old, new) => {
                 check::check_size(new.bytes().len())?;
                 out.extend_from_slice(new.bytes());
             }
-            _ => replace(old, new, apply, out, Names::Checked, self.stamps)?,
+            _ => replace(old, new, apply, out, NameCheck::Checked, self.stamps)?,
         }
         Ok(true)
     }
@@ -88,19 +88,17 @@ impl Replacement {
 
 /// Returns whether both begin with the identical `_id`, so that the new document can be copied whole.
 fn has_same_id(old: Doc<'_>, new: Doc<'_>) -> bool {
-    let id = |doc: Doc<'_>| {
-        doc.first()
-            .map(|elem| (elem.value.ty(), elem.value.data().len()))
+    let Some(id) = new.first() else {
+        return false;
     };
-    let len = 4 + 1 + "_id\0".len() + id(new).map_or(0, |(_, len)| len);
-    old.first().is_some_and(|elem| elem.name_bytes() == b"_id")
-        && id(old) == id(new)
-        && old.bytes().get(4..len) == new.bytes().get(4..len)
+    // The tag, the name and the value. Two elements whose bytes begin the same way are equally long.
+    let end = 4 + 1 + "_id\0".len() + id.value.data().len();
+    old.bytes().get(4..end) == new.bytes().get(4..end)
 }
 
 /// Whether `$` names at the root are checked. A pipeline may compute them freely.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Names {
+pub enum NameCheck {
     Checked,
     Free,
 }
@@ -111,11 +109,11 @@ pub fn replace(
     new: Doc<'_>,
     apply: &Apply<'_>,
     out: &mut Vec<u8>,
-    names: Names,
+    names: NameCheck,
     stamps: bool,
 ) -> Result<()> {
     let (old_id, new_id) = (old.get("_id"), new.get("_id"));
-    if names == Names::Checked && !apply.inserting {
+    if names == NameCheck::Checked && !apply.inserting {
         for elem in new {
             if elem.name_bytes().starts_with(b"$") {
                 check::check_root_name(new, elem.name())?;

@@ -9,9 +9,9 @@ use crate::value::{Doc, Elem, Type, ValueRef, put_index};
 use super::Apply;
 use super::array_filter::ArrayFilters;
 use super::check::{self, element};
-use super::modify::{At, Change, Missing, Modify, Trail};
+use super::modify::{LeafContext, Modify, OnMissing, Trail, ValueChange};
 use super::path::index;
-use super::tree::{Elements, Fields, Node, merge};
+use super::tree::{Elements, FieldNodes, UpdateNode, merge};
 
 /// The maximum number of nulls that an index past the end of an array may add.
 const MAX_PADDING: usize = 1_500_000;
@@ -40,26 +40,26 @@ struct Obstacle<'t> {
 }
 
 /// The set of children whose field was not found yet.
-struct Open(SmallVec<[u64; 2]>);
+struct UnfoundChildren(SmallVec<[u64; 2]>);
 
 // === impl Rewrite ===
 
 impl Rewrite<'_> {
     /// Writes the whole document, and returns whether anything changed.
-    pub fn run(&mut self, fields: &Fields) -> Result<bool> {
+    pub fn run(&mut self, fields: &FieldNodes) -> Result<bool> {
         self.document(fields, self.root, None)
     }
 
     fn document(
         &mut self,
-        fields: &Fields,
+        fields: &FieldNodes,
         doc: Doc<'_>,
         trail: Option<&Trail<'_>>,
     ) -> Result<bool> {
         let fields = fields.resolved(self.apply.position, trail)?;
         let start = self.begin();
         let body = doc.body();
-        let mut open = Open::all(fields.children.len());
+        let mut open = UnfoundChildren::all(fields.children.len());
         let mut waiting = fields.children.len();
         let mut changed = false;
         // The old bytes are written up to `copied` and examined up to `at`.
@@ -69,9 +69,9 @@ impl Rewrite<'_> {
             let Some(elem) = elems.next() else { break };
             let end = body.len() - elems.rest().len();
             // If a document has two fields of one name, only the first one counts.
-            if let Some(place) = fields.find(elem.name_bytes())
-                && open.take(place)
-                && let Some(child) = fields.children.get(place)
+            if let Some(position) = fields.find(elem.name_bytes())
+                && open.take(position)
+                && let Some(child) = fields.children.get(position)
             {
                 waiting -= 1;
                 self.copy(body, copied, at);
@@ -83,8 +83,8 @@ impl Rewrite<'_> {
         }
         self.copy(body, copied, body.len());
         if waiting > 0 {
-            for (place, child) in fields.children.iter().enumerate() {
-                if open.has(place) && self.create(&child.node, &child.name, trail, false)? {
+            for (position, child) in fields.children.iter().enumerate() {
+                if open.has(position) && self.create(&child.node, &child.name, trail, false)? {
                     created_below_id(trail, doc)?;
                     changed = true;
                 }
@@ -95,10 +95,10 @@ impl Rewrite<'_> {
     }
 
     /// Rewrites an array that paths enter by index.
-    fn array(&mut self, fields: &Fields, doc: Doc<'_>, trail: &Trail<'_>) -> Result<bool> {
+    fn array(&mut self, fields: &FieldNodes, doc: Doc<'_>, trail: &Trail<'_>) -> Result<bool> {
         let fields = fields.resolved(self.apply.position, Some(trail))?;
         let start = self.begin();
-        let mut open = Open::all(fields.children.len());
+        let mut open = UnfoundChildren::all(fields.children.len());
         let mut changed = false;
         let mut count = 0;
         // Children that are indexes come first, in ascending order.
@@ -120,8 +120,8 @@ impl Rewrite<'_> {
             count += 1;
         }
         let obstacle = ValueRef::array(doc);
-        for (place, child) in fields.children.iter().enumerate() {
-            if !open.has(place) {
+        for (position, child) in fields.children.iter().enumerate() {
+            if !open.has(position) {
                 continue;
             }
             let Some(wanted) = index(&child.name) else {
@@ -173,13 +173,13 @@ impl Rewrite<'_> {
         let mut changed = false;
         let mut scratch = Vec::new();
         // Merged trees, keyed by the children that they combine.
-        let mut merged: Vec<(SmallVec<[usize; 4]>, Node)> = Vec::new();
+        let mut merged: Vec<(SmallVec<[usize; 4]>, UpdateNode)> = Vec::new();
         for elem in doc {
             // The work is the product of elements, identifiers and their combinations.
             let looked_at = 1 + node.children.len() + merged.len();
             interrupt::tick(u32::try_from(looked_at).unwrap_or(u32::MAX))?;
             let mut chosen: SmallVec<[usize; 4]> = SmallVec::new();
-            for (place, each) in node.children.iter().enumerate() {
+            for (position, each) in node.children.iter().enumerate() {
                 let matches = match each.filter.and_then(|filter| self.filters?.at(filter)) {
                     None => true,
                     Some((_, filter)) => {
@@ -187,7 +187,7 @@ impl Rewrite<'_> {
                     }
                 };
                 if matches {
-                    chosen.push(place);
+                    chosen.push(position);
                 }
             }
             let below = Trail::child(Some(trail), elem.name(), true);
@@ -200,8 +200,8 @@ impl Rewrite<'_> {
                             merged.clear();
                         }
                         let mut all = node.children[chosen[0]].node.clone();
-                        for &place in &chosen[1..] {
-                            all = merge(&all, &node.children[place].node, &below)?;
+                        for &position in &chosen[1..] {
+                            all = merge(&all, &node.children[position].node, &below)?;
                         }
                         merged.push((chosen.clone(), all));
                     }
@@ -217,10 +217,10 @@ impl Rewrite<'_> {
     }
 
     /// Rewrites an existing field or array element on the path.
-    fn element(&mut self, node: &Node, elem: Elem<'_>, trail: &Trail<'_>) -> Result<bool> {
+    fn element(&mut self, node: &UpdateNode, elem: Elem<'_>, trail: &Trail<'_>) -> Result<bool> {
         match node {
-            Node::Leaf(leaf) => self.leaf(&**leaf, elem, trail),
-            Node::Fields(fields) => match elem.value.ty() {
+            UpdateNode::Leaf(leaf) => self.leaf(&**leaf, elem, trail),
+            UpdateNode::Fields(fields) => match elem.value.ty() {
                 Type::Document => {
                     self.head(Type::Document, elem.name_bytes());
                     self.document(fields, Doc::new(elem.value.data()), Some(trail))
@@ -244,7 +244,7 @@ impl Rewrite<'_> {
                     Ok(false)
                 }
             },
-            Node::Elements(elements) => match elem.value.as_array() {
+            UpdateNode::Elements(elements) => match elem.value.as_array() {
                 Some(array) => {
                     self.head(Type::Array, elem.name_bytes());
                     self.elements(elements, array, trail)
@@ -258,19 +258,19 @@ impl Rewrite<'_> {
     }
 
     fn leaf(&mut self, leaf: &dyn Modify, elem: Elem<'_>, trail: &Trail<'_>) -> Result<bool> {
-        let at = At {
+        let at = LeafContext {
             trail,
             root: self.root,
             apply: self.apply,
         };
         match leaf.existing(elem.value, &at)? {
-            Change::Same => {
+            ValueChange::Same => {
                 self.put(elem.name_bytes(), elem.value);
                 return Ok(false);
             }
-            Change::Put(value) => self.put(elem.name_bytes(), value.as_ref()),
-            Change::Remove if trail.in_array => self.put(elem.name_bytes(), ValueRef::NULL),
-            Change::Remove => {}
+            ValueChange::Put(value) => self.put(elem.name_bytes(), value.as_ref()),
+            ValueChange::Remove if trail.in_array => self.put(elem.name_bytes(), ValueRef::NULL),
+            ValueChange::Remove => {}
         }
         if trail.root_name() == "_id" {
             return Err(Error::new(
@@ -288,29 +288,29 @@ impl Rewrite<'_> {
     /// Creates a field that does not exist yet. Returns whether it was created.
     fn create(
         &mut self,
-        node: &Node,
+        node: &UpdateNode,
         name: &str,
         parent: Option<&Trail<'_>>,
         in_array: bool,
     ) -> Result<bool> {
         let trail = Trail::child(parent, name, in_array);
         match node {
-            Node::Leaf(leaf) => {
-                let at = At {
+            UpdateNode::Leaf(leaf) => {
+                let at = LeafContext {
                     trail: &trail,
                     root: self.root,
                     apply: self.apply,
                 };
                 match leaf.missing(&at)? {
-                    Missing::Create(value) => {
+                    OnMissing::Create(value) => {
                         self.put(name.as_bytes(), value.as_ref());
                         self.check_size()?;
                         Ok(true)
                     }
-                    Missing::Nothing | Missing::Viable => Ok(false),
+                    OnMissing::Nothing | OnMissing::Viable => Ok(false),
                 }
             }
-            Node::Fields(fields) => {
+            UpdateNode::Fields(fields) => {
                 let fields = fields.resolved(self.apply.position, Some(&trail))?;
                 let mark = self.out.len();
                 self.head(Type::Document, name.as_bytes());
@@ -326,27 +326,27 @@ impl Rewrite<'_> {
                 }
                 Ok(created)
             }
-            Node::Elements(_) => Err(must_exist(&trail)),
+            UpdateNode::Elements(_) => Err(must_exist(&trail)),
         }
     }
 
     /// Reports the error for a path behind an obstacle, unless the operator has nothing to do there.
-    fn blocked(&self, node: &Node, trail: &Trail<'_>, obstacle: &Obstacle<'_>) -> Result<()> {
+    fn blocked(&self, node: &UpdateNode, trail: &Trail<'_>, obstacle: &Obstacle<'_>) -> Result<()> {
         match node {
-            Node::Leaf(leaf) => {
-                let at = At {
+            UpdateNode::Leaf(leaf) => {
+                let at = LeafContext {
                     trail,
                     root: self.root,
                     apply: self.apply,
                 };
                 let message = match leaf.missing(&at)? {
-                    Missing::Nothing => return Ok(()),
-                    Missing::Create(_) => format!(
+                    OnMissing::Nothing => return Ok(()),
+                    OnMissing::Create(_) => format!(
                         "Cannot create field '{}' in element {{{}}}",
                         obstacle.part,
                         element(obstacle.trail.name, obstacle.value)
                     ),
-                    Missing::Viable => format!(
+                    OnMissing::Viable => format!(
                         "Cannot use the part ({}) of ({}) to traverse the element ({{{}}})",
                         obstacle.part,
                         trail.dotted(),
@@ -355,7 +355,7 @@ impl Rewrite<'_> {
                 };
                 Err(Error::new(Code::PathNotViable, message))
             }
-            Node::Fields(fields) => {
+            UpdateNode::Fields(fields) => {
                 let fields = fields.resolved(self.apply.position, Some(trail))?;
                 for child in &fields.children {
                     let below = Trail::child(Some(trail), &child.name, false);
@@ -363,7 +363,7 @@ impl Rewrite<'_> {
                 }
                 Ok(())
             }
-            Node::Elements(_) => Err(must_exist(trail)),
+            UpdateNode::Elements(_) => Err(must_exist(trail)),
         }
     }
 
@@ -442,9 +442,9 @@ fn created_below_id(trail: Option<&Trail<'_>>, doc: Doc<'_>) -> Result<()> {
     }
 }
 
-// === impl Open ===
+// === impl UnfoundChildren ===
 
-impl Open {
+impl UnfoundChildren {
     #[inline]
     fn all(count: usize) -> Self {
         let mut words = SmallVec::new();
@@ -453,18 +453,18 @@ impl Open {
     }
 
     #[inline]
-    fn has(&self, place: usize) -> bool {
+    fn has(&self, position: usize) -> bool {
         self.0
-            .get(place / 64)
-            .is_some_and(|word| word & (1 << (place % 64)) != 0)
+            .get(position / 64)
+            .is_some_and(|word| word & (1 << (position % 64)) != 0)
     }
 
     /// Removes a child from the set, and returns whether it was there.
     #[inline]
-    fn take(&mut self, place: usize) -> bool {
-        let was = self.has(place);
-        if let Some(word) = self.0.get_mut(place / 64) {
-            *word &= !(1 << (place % 64));
+    fn take(&mut self, position: usize) -> bool {
+        let was = self.has(position);
+        if let Some(word) = self.0.get_mut(position / 64) {
+            *word &= !(1 << (position % 64));
         }
         was
     }

@@ -5,23 +5,23 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::value::{Val, Value, ValueRef};
 
-use super::Argument;
+use super::UpdateArgument;
 use super::check::depth;
-use super::modify::{At, Change, Leaf, Missing, Modify};
+use super::modify::{Leaf, LeafContext, Modify, OnMissing, ValueChange};
 
 pub struct Set {
     pub value: Value,
     pub only_on_insert: bool,
 }
 
-pub fn parse_set(argument: &Argument<'_>) -> Result<Leaf> {
+pub fn parse_set(argument: &UpdateArgument<'_>) -> Result<Leaf> {
     Ok(Arc::new(Set {
         value: argument.value.to_value(),
         only_on_insert: false,
     }))
 }
 
-pub fn parse_set_on_insert(argument: &Argument<'_>) -> Result<Leaf> {
+pub fn parse_set_on_insert(argument: &UpdateArgument<'_>) -> Result<Leaf> {
     Ok(Arc::new(Set {
         value: argument.value.to_value(),
         only_on_insert: true,
@@ -31,19 +31,23 @@ pub fn parse_set_on_insert(argument: &Argument<'_>) -> Result<Leaf> {
 // === impl Set ===
 
 impl Modify for Set {
-    fn existing<'v>(&'v self, old: ValueRef<'v>, at: &At<'_, 'v>) -> Result<Change<'v>> {
+    fn existing<'v>(
+        &'v self,
+        old: ValueRef<'v>,
+        at: &LeafContext<'_, 'v>,
+    ) -> Result<ValueChange<'v>> {
         // Identical bytes are no change. 1 and 1.0 differ here.
         if (self.only_on_insert && !at.apply.inserting) || old == self.value.as_ref() {
-            return Ok(Change::Same);
+            return Ok(ValueChange::Same);
         }
-        Ok(Change::Put(Val::Ref(self.value.as_ref())))
+        Ok(ValueChange::Put(Val::Ref(self.value.as_ref())))
     }
 
-    fn missing<'v>(&'v self, at: &At<'_, 'v>) -> Result<Missing<'v>> {
+    fn missing<'v>(&'v self, at: &LeafContext<'_, 'v>) -> Result<OnMissing<'v>> {
         if self.only_on_insert && !at.apply.inserting {
-            return Ok(Missing::Nothing);
+            return Ok(OnMissing::Nothing);
         }
-        Ok(Missing::Create(Val::Ref(self.value.as_ref())))
+        Ok(OnMissing::Create(Val::Ref(self.value.as_ref())))
     }
 
     fn depth(&self) -> Option<usize> {

@@ -1,6 +1,6 @@
 //! The table of all update operators.
 
-use super::modify::{Argument, Leaf};
+use super::modify::{Leaf, UpdateArgument};
 use super::path::UpdatePath;
 use super::{
     add_to_set, arithmetic, bit, compare, current_date, pop, pull, push, rename, set, unset,
@@ -10,19 +10,19 @@ use crate::vocabulary::{Entry, Vocabulary, ready};
 
 /// The parser of an operator's argument for one field.
 #[derive(Clone, Copy)]
-pub enum Parse {
+pub enum UpdateParser {
     Field(ParseField),
     /// Only for `$rename`, which changes a second field.
     TwoFields(ParseTwoFields),
 }
 
-pub type ParseField = fn(&Argument<'_>) -> Result<Leaf>;
-pub type ParseTwoFields = for<'a> fn(&Argument<'a>) -> Result<[(UpdatePath<'a>, Leaf); 2]>;
+pub type ParseField = fn(&UpdateArgument<'_>) -> Result<Leaf>;
+pub type ParseTwoFields = for<'a> fn(&UpdateArgument<'a>) -> Result<[(UpdatePath<'a>, Leaf); 2]>;
 
-pub static UPDATES: Vocabulary<Parse> = Vocabulary::new("", ROWS);
+pub static UPDATES: Vocabulary<UpdateParser> = Vocabulary::new("", ROWS);
 
 /// Sorted by name.
-const ROWS: &[Entry<Parse>] = &[
+const ROWS: &[Entry<UpdateParser>] = &[
     field("$addToSet", add_to_set::parse),
     field("$bit", bit::parse),
     field("$currentDate", current_date::parse),
@@ -40,10 +40,10 @@ const ROWS: &[Entry<Parse>] = &[
     field("$unset", unset::parse),
 ];
 
-const fn field(name: &'static str, parse: ParseField) -> Entry<Parse> {
-    ready(name, Parse::Field(parse))
+const fn field(name: &'static str, parse: ParseField) -> Entry<UpdateParser> {
+    ready(name, UpdateParser::Field(parse))
 }
 
-const fn two_fields(name: &'static str, parse: ParseTwoFields) -> Entry<Parse> {
-    ready(name, Parse::TwoFields(parse))
+const fn two_fields(name: &'static str, parse: ParseTwoFields) -> Entry<UpdateParser> {
+    ready(name, UpdateParser::TwoFields(parse))
 }

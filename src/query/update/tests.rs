@@ -9,7 +9,7 @@ use bson::{Bson, Document, doc};
 use super::*;
 use crate::error::{Code, Result};
 use crate::query::{Scope, Vars};
-use crate::value::{Doc, DocBuf, Millis, Value};
+use crate::value::{Doc, DocBuf, Millis, Patch, Value};
 
 const NOW: Millis = Millis(1_700_000_000_123);
 
@@ -31,13 +31,14 @@ pub(super) fn run(document: &Document, update: &Bson, words: &str) -> Result<Opt
     };
     let before = DocBuf::from(document);
     let after = update.apply(before.as_doc(), &apply);
-    if let Some(patch) = update.patch(before.as_doc(), &apply) {
-        // A patch must give the same result as a full rewrite.
-        let after = after.as_ref().expect("what fails is no patch");
-        assert_eq!(patch.is_empty(), after.is_none());
-        let mut patched = before.bytes().to_vec();
-        patch.apply(&mut patched);
-        assert_eq!(patched, after.as_deref().unwrap_or(before.bytes()));
+    if let Some(edit) = update.edit(before.as_doc(), &apply) {
+        // An edit must give the same result as a full rewrite.
+        let after = after.as_ref().expect("what fails is no edit");
+        assert_eq!(edit == Edit::InPlace(Patch::default()), after.is_none());
+        assert_eq!(
+            edited(before.bytes(), edit),
+            after.as_deref().unwrap_or(before.bytes())
+        );
     }
     let after = after?;
     if let Some(after) = after.as_deref().filter(|_| update.lacks_ttl()) {
@@ -46,8 +47,19 @@ pub(super) fn run(document: &Document, update: &Bson, words: &str) -> Result<Opt
     Ok(after.map(|bytes| Document::from_reader(&bytes[..]).expect("a whole document")))
 }
 
-/// Applies an update to a document's bytes, once by a full rewrite and once by a patch.
-fn both_ways(before: &[u8], update: Document) -> (Result<Option<Vec<u8>>>, Option<Vec<u8>>) {
+fn edited(before: &[u8], edit: Edit) -> Vec<u8> {
+    match edit {
+        Edit::Rebuilt(bytes) => bytes,
+        Edit::InPlace(patch) => {
+            let mut bytes = before.to_vec();
+            patch.apply(&mut bytes);
+            bytes
+        }
+    }
+}
+
+/// Applies an update to a document's bytes, once by a full rewrite and once by an edit.
+fn both_ways(before: &[u8], update: Document) -> (Result<Option<Vec<u8>>>, Option<Edit>) {
     let update = DocBuf::from(doc! {"u": update});
     let update = Update::parse(update.as_doc().get("u"), None, &Scope::new()).unwrap();
     let vars = Vars::at(NOW);
@@ -58,53 +70,73 @@ fn both_ways(before: &[u8], update: Document) -> (Result<Option<Vec<u8>>>, Optio
         inserting: false,
     };
     let doc = Doc::new(before);
-    let short = update.patch(doc, &apply).map(|patch| {
-        let mut bytes = before.to_vec();
-        patch.apply(&mut bytes);
-        bytes
-    });
-    (update.apply(doc, &apply), short)
+    (update.apply(doc, &apply), update.edit(doc, &apply))
 }
 
 #[test]
-fn values_of_the_same_width_are_changed_where_they_stand() {
+fn root_fields_are_changed_in_one_walk() {
+    enum Way {
+        InPlace,
+        Rebuilt,
+        Rewritten,
+    }
+    use Way::{InPlace, Rebuilt, Rewritten};
     let before =
         DocBuf::from(doc! {"_id": 1, "n": 1, "x": 2.5, "s": "abc", "t": true, "n2": 7_i64});
-    for (update, in_place) in [
-        (doc! {"$inc": {"n": 1}}, true),
-        (doc! {"$set": {"s": "xyz"}}, true),
+    for (update, way) in [
+        (doc! {"$inc": {"n": 1}}, InPlace),
+        (doc! {"$set": {"s": "xyz"}}, InPlace),
         // A different type of the same width.
-        (doc! {"$set": {"x": 3_i64}}, true),
-        (doc! {"$max": {"n2": 9_i64}, "$set": {"t": true}}, true),
-        (doc! {"$min": {"n": 5}}, true),
-        // Wider, narrower, new, deeper, wrong, or more than a value.
-        (doc! {"$inc": {"n": 1_i64}}, false),
-        (doc! {"$set": {"s": "x"}}, false),
-        (doc! {"$inc": {"n": 1, "new": 1}}, false),
-        (doc! {"$set": {"s.a": 1}}, false),
-        (doc! {"$inc": {"s": 1}}, false),
-        (doc! {"$set": {"_id": 2}}, false),
-        (doc! {"$unset": {"n": 1}}, false),
-        (doc! {"$rename": {"n": "m"}}, false),
-        (doc! {"n": 2}, false),
+        (doc! {"$set": {"x": 3_i64}}, InPlace),
+        (doc! {"$max": {"n2": 9_i64}, "$set": {"t": true}}, InPlace),
+        (doc! {"$min": {"n": 5}}, InPlace),
+        // Wider, narrower, of another type, too wide for a patch, none at all; alone, and after or before values that fit.
+        (doc! {"$inc": {"n": 1_i64}}, Rebuilt),
+        (doc! {"$set": {"s": "x"}}, Rebuilt),
+        (doc! {"$set": {"s": 7}}, Rebuilt),
+        (doc! {"$set": {"s": {"a": [1, 2, 3]}}}, Rebuilt),
+        (doc! {"$unset": {"n": 1}}, Rebuilt),
+        (doc! {"$unset": {"n2": 1, "_none": 1}}, Rewritten),
+        (
+            doc! {"$inc": {"n": 1}, "$set": {"x": 1_i64, "s": "longer"}},
+            Rebuilt,
+        ),
+        (
+            doc! {"$set": {"n": "", "x": 7_i64, "t": false}, "$unset": {"n2": 1}},
+            Rebuilt,
+        ),
+        // New, deeper, wrong, or more than a value.
+        (doc! {"$inc": {"n": 1, "new": 1}}, Rewritten),
+        (doc! {"$set": {"s.a": 1}}, Rewritten),
+        (doc! {"$inc": {"s": 1}}, Rewritten),
+        (doc! {"$set": {"_id": 2}}, Rewritten),
+        (doc! {"$rename": {"n": "m"}}, Rewritten),
+        (doc! {"n": 2}, Rewritten),
     ] {
         let (long, short) = both_ways(before.bytes(), update.clone());
-        assert_eq!(short.is_some(), in_place, "{update}");
+        let is_right = match way {
+            InPlace => matches!(short, Some(Edit::InPlace(_))),
+            Rebuilt => matches!(short, Some(Edit::Rebuilt(_))),
+            Rewritten => short.is_none(),
+        };
+        assert!(is_right, "{update}: {short:?}");
         if let Some(short) = short {
             let long = long.unwrap().unwrap_or_else(|| before.bytes().to_vec());
-            assert_eq!(short, long, "{update}");
+            assert_eq!(edited(before.bytes(), short), long, "{update}");
         }
     }
     // If a document has two fields of one name, the first one changes.
     let mut twice = DocBuf::from(doc! {"a": 1, "b": 1}).bytes().to_vec();
     let second = twice.len() - 1 - 7 + 1;
     twice[second] = b'a';
-    let (long, short) = both_ways(&twice, doc! {"$inc": {"a": 1}});
-    assert_eq!(long.unwrap(), short);
+    for new in [bson::Bson::from(2), "text".into()] {
+        let (long, short) = both_ways(&twice, doc! {"$set": {"a": new}});
+        assert_eq!(long.unwrap(), short.map(|edit| edited(&twice, edit)));
+    }
 }
 
 #[test]
-fn a_replacement_is_put_together_only_where_it_must_be() {
+fn a_replacement_starts_with_the_old_id() {
     let old = doc! {"_id": "x", "n": 1};
     for (replacement, expected) in [
         (doc! {"a": 1}, Ok(doc! {"_id": "x", "a": 1})),

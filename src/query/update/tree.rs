@@ -15,49 +15,49 @@ use super::path::{self, UpdatePath};
 const MAX_PARTS: usize = 250;
 
 #[derive(Clone)]
-pub enum Node {
+pub enum UpdateNode {
     Leaf(modify::Leaf),
     /// Descends into a document by name, or into an array by index.
-    Fields(Fields),
+    Fields(FieldNodes),
     /// Descends into the elements of an array: `$[]` and `$[identifier]`.
     Elements(Elements),
 }
 
 /// The children of a document, or of an array that is entered by index.
 #[derive(Clone, Default)]
-pub struct Fields {
+pub struct FieldNodes {
     pub children: Vec<Child>,
     /// The subtree below `$`. Its position among the children is known once a document has matched.
-    pub positional: Option<Box<Node>>,
+    pub positional: Option<Box<UpdateNode>>,
 }
 
 #[derive(Clone)]
 pub struct Child {
     pub name: Box<str>,
-    pub node: Node,
+    pub node: UpdateNode,
 }
 
 /// The children of an array whose elements are selected by `$[]` or `$[identifier]`.
 #[derive(Clone, Default)]
 pub struct Elements {
-    pub children: Vec<Each>,
+    pub children: Vec<ElementNode>,
 }
 
 /// The subtree for the elements that one `$[]` or `$[identifier]` selects.
 #[derive(Clone)]
-pub struct Each {
+pub struct ElementNode {
     pub identifier: Box<str>,
     /// The array filter that selects the elements, or `None` for `$[]`, which selects all.
     pub filter: Option<usize>,
-    pub node: Node,
+    pub node: UpdateNode,
 }
 
 /// Finds the array filter with an identifier, and notes that it is used.
 pub type FindFilter<'f> = dyn FnMut(&str) -> Option<usize> + 'f;
 
-// === impl Fields ===
+// === impl FieldNodes ===
 
-impl Fields {
+impl FieldNodes {
     /// Inserts a leaf at the end of `path`.
     pub fn insert(
         &mut self,
@@ -77,23 +77,23 @@ impl Fields {
         let Err(at) = self.search(name) else {
             return Err(conflict(name, name));
         };
-        let (name, node) = (name.into(), Node::Leaf(leaf));
-        self.children.insert(at, Child { name, node });
+        let (name, node) = (name.into(), UpdateNode::Leaf(leaf));
+        match self.children.is_empty() {
+            // Most updates have one field, so there is no room for more yet.
+            true => self.children = vec![Child { name, node }],
+            false => self.children.insert(at, Child { name, node }),
+        }
         Ok(())
     }
 
     /// Returns the position of the child with that name.
-    #[inline]
+    #[inline(always)]
     pub fn find(&self, name: &[u8]) -> Option<usize> {
-        if self.children.len() <= 8 {
-            return self
-                .children
-                .iter()
-                .position(|child| child.name.as_bytes() == name);
+        match &*self.children {
+            // Most updates have one field, and this is asked for each field of a document.
+            [only] => (only.name.as_bytes() == name).then_some(0),
+            all => find_among(all, name),
         }
-        self.children
-            .binary_search_by(|child| order(child.name.as_bytes(), name))
-            .ok()
     }
 
     /// Returns the children with `$` replaced by the array index of the matched document.
@@ -135,7 +135,7 @@ impl Fields {
         }))
     }
 
-    fn get(&mut self, name: &str) -> Option<&mut Node> {
+    fn get(&mut self, name: &str) -> Option<&mut UpdateNode> {
         if name == "$" {
             return self.positional.as_deref_mut();
         }
@@ -144,7 +144,7 @@ impl Fields {
     }
 
     /// Returns the child with that name, and creates it if there is none.
-    fn entry(&mut self, name: &str, make: impl FnOnce() -> Node) -> &mut Node {
+    fn entry(&mut self, name: &str, make: impl FnOnce() -> UpdateNode) -> &mut UpdateNode {
         if name == "$" {
             return self.positional.get_or_insert_with(|| Box::new(make()));
         }
@@ -165,10 +165,21 @@ impl Fields {
     }
 }
 
+fn find_among(children: &[Child], name: &[u8]) -> Option<usize> {
+    if children.len() <= 8 {
+        return children
+            .iter()
+            .position(|child| child.name.as_bytes() == name);
+    }
+    children
+        .binary_search_by(|child| order(child.name.as_bytes(), name))
+        .ok()
+}
+
 // === growing ===
 
 enum Parent<'p> {
-    Fields(&'p mut Fields),
+    Fields(&'p mut FieldNodes),
     Elements(&'p mut Elements),
 }
 
@@ -185,20 +196,20 @@ fn insert(
         let into_array = path::identifier(next).is_some();
         let found = parent.step(part, at, path, filters, || {
             if into_array {
-                Node::Elements(Elements::default())
+                UpdateNode::Elements(Elements::default())
             } else {
-                Node::Fields(Fields::default())
+                UpdateNode::Fields(FieldNodes::default())
             }
         })?;
         parent = match (found, into_array) {
-            (Node::Fields(fields), false) => Parent::Fields(fields),
-            (Node::Elements(elements), true) => Parent::Elements(elements),
+            (UpdateNode::Fields(fields), false) => Parent::Fields(fields),
+            (UpdateNode::Elements(elements), true) => Parent::Elements(elements),
             _ => return Err(conflict(path.dotted, &path.prefix(at + 1))),
         };
     }
     let mut leaf = Some(leaf);
     parent.step(path.parts[last], last, path, filters, || {
-        Node::Leaf(leaf.take().expect("asked for once, when the place is free"))
+        UpdateNode::Leaf(leaf.take().expect("asked for once, when the place is free"))
     })?;
     match leaf {
         None => Ok(()),
@@ -214,8 +225,8 @@ impl<'p> Parent<'p> {
         at: usize,
         path: &UpdatePath<'_>,
         filters: &mut FindFilter<'_>,
-        make: impl FnOnce() -> Node,
-    ) -> Result<&'p mut Node> {
+        make: impl FnOnce() -> UpdateNode,
+    ) -> Result<&'p mut UpdateNode> {
         let identifier = path::identifier(part);
         if at == 0 && identifier.is_some() {
             return Err(Error::bad_value(format!(
@@ -242,21 +253,21 @@ impl<'p> Parent<'p> {
                         .children
                         .binary_search_by(|each| (*each.identifier).cmp(identifier))
                 };
-                let place = match search(elements) {
-                    Ok(place) => place,
-                    Err(place) => {
+                let position = match search(elements) {
+                    Ok(position) => position,
+                    Err(position) => {
                         elements.children.insert(
-                            place,
-                            Each {
+                            position,
+                            ElementNode {
                                 identifier: identifier.into(),
                                 filter,
                                 node: make(),
                             },
                         );
-                        place
+                        position
                     }
                 };
-                Ok(&mut elements.children[place].node)
+                Ok(&mut elements.children[position].node)
             }
         }
     }
@@ -272,9 +283,9 @@ fn conflict(path: &str, at: &str) -> Error {
 // === merging ===
 
 /// Merges two trees that select the same element, such as `a.$.x` and `a.0.y`, or `a.$[].x` and `a.$[i].y`.
-pub fn merge(left: &Node, right: &Node, trail: &Trail<'_>) -> Result<Node> {
+pub fn merge(left: &UpdateNode, right: &UpdateNode, trail: &Trail<'_>) -> Result<UpdateNode> {
     match (left, right) {
-        (Node::Fields(left), Node::Fields(right)) => {
+        (UpdateNode::Fields(left), UpdateNode::Fields(right)) => {
             let mut both = left.clone();
             if let Some(positional) = &right.positional {
                 merge_into(&mut both, "$", positional, trail)?;
@@ -282,9 +293,9 @@ pub fn merge(left: &Node, right: &Node, trail: &Trail<'_>) -> Result<Node> {
             for child in &right.children {
                 merge_into(&mut both, &child.name, &child.node, trail)?;
             }
-            Ok(Node::Fields(both))
+            Ok(UpdateNode::Fields(both))
         }
-        (Node::Elements(left), Node::Elements(right)) => {
+        (UpdateNode::Elements(left), UpdateNode::Elements(right)) => {
             let mut both = left.clone();
             for each in &right.children {
                 let search = both
@@ -300,7 +311,7 @@ pub fn merge(left: &Node, right: &Node, trail: &Trail<'_>) -> Result<Node> {
                     Err(at) => both.children.insert(at, each.clone()),
                 }
             }
-            Ok(Node::Elements(both))
+            Ok(UpdateNode::Elements(both))
         }
         _ => Err(Error::new(
             Code::ConflictingUpdateOperators,
@@ -309,7 +320,12 @@ pub fn merge(left: &Node, right: &Node, trail: &Trail<'_>) -> Result<Node> {
     }
 }
 
-fn merge_into(both: &mut Fields, name: &str, node: &Node, trail: &Trail<'_>) -> Result<()> {
+fn merge_into(
+    both: &mut FieldNodes,
+    name: &str,
+    node: &UpdateNode,
+    trail: &Trail<'_>,
+) -> Result<()> {
     match both.get(name) {
         Some(known) => *known = merge(known, node, &Trail::child(Some(trail), name, false))?,
         None => drop(both.entry(name, || node.clone())),

@@ -5,25 +5,25 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::value::ValueRef;
 
-use super::Argument;
-use super::modify::{At, Change, Leaf, Missing, Modify};
+use super::UpdateArgument;
+use super::modify::{Leaf, LeafContext, Modify, OnMissing, ValueChange};
 
 struct Unset;
 
 /// Accepts any argument and ignores it.
-pub fn parse(_: &Argument<'_>) -> Result<Leaf> {
+pub fn parse(_: &UpdateArgument<'_>) -> Result<Leaf> {
     Ok(Arc::new(Unset))
 }
 
 // === impl Unset ===
 
 impl Modify for Unset {
-    fn existing<'v>(&'v self, _: ValueRef<'v>, _: &At<'_, 'v>) -> Result<Change<'v>> {
-        Ok(Change::Remove)
+    fn existing<'v>(&'v self, _: ValueRef<'v>, _: &LeafContext<'_, 'v>) -> Result<ValueChange<'v>> {
+        Ok(ValueChange::Remove)
     }
 
-    fn missing<'v>(&'v self, _: &At<'_, 'v>) -> Result<Missing<'v>> {
-        Ok(Missing::Nothing)
+    fn missing<'v>(&'v self, _: &LeafContext<'_, 'v>) -> Result<OnMissing<'v>> {
+        Ok(OnMissing::Nothing)
     }
 
     fn is_quick(&self) -> bool {

@@ -17,7 +17,7 @@ use crate::config::{Config, Tls, TlsMode};
 use crate::error::Hangup;
 use crate::handler::TlsVersion;
 
-use super::super::connection::End;
+use super::super::connection::ConnectionEnd;
 use super::identity::{self, names};
 
 /// The acceptor of connections that may be encrypted. The server has none if TLS is disabled.
@@ -109,10 +109,13 @@ impl Acceptor {
 
     /// Waits for the first byte without a time limit, then for enough bytes to tell the protocol. Performs the handshake if
     /// the client starts one.
-    pub(in crate::server) async fn accept(&self, mut stream: TcpStream) -> Result<Accepted, End> {
+    pub(in crate::server) async fn accept(
+        &self,
+        mut stream: TcpStream,
+    ) -> Result<Accepted, ConnectionEnd> {
         let mut first = Vec::with_capacity(Greeting::ENOUGH);
         if stream.read_buf(&mut first).await? == 0 {
-            return Err(End::Closed);
+            return Err(ConnectionEnd::Closed);
         }
         let greeting = tokio::time::timeout(HANDSHAKE, greeting(&mut stream, &mut first)).await;
         match greeting {
@@ -124,7 +127,7 @@ impl Acceptor {
                     );
                 }
                 Greeting::Plain => return Ok(Accepted::Plain(stream, first)),
-                Greeting::Unclear => return Err(End::Closed),
+                Greeting::Unclear => return Err(ConnectionEnd::Closed),
             },
             Err(_) => return Err(Hangup::new("the client has not said what it wants").into()),
         }
@@ -192,7 +195,7 @@ mod tests {
 
     /// Earlier versions waited for such a client until the handshake timed out, and then hung up.
     #[tokio::test]
-    async fn an_unfinished_hello_ends_with_its_client() {
+    async fn a_client_that_disconnects_in_the_handshake_ends_it() {
         let hello = [0x16, 3, 1, 2, 0, 1, 0, 1, 0xFC, 3, 3, 0x55];
         for mode in [TlsMode::Optional, TlsMode::Required] {
             let mut config = Config::default();
@@ -207,7 +210,7 @@ mod tests {
                 client.shutdown().await.unwrap();
                 let (stream, _) = listener.accept().await.unwrap();
                 let end = tls.accept(stream).await.err();
-                let gone = matches!(end, Some(End::Closed | End::Lost(_)));
+                let gone = matches!(end, Some(ConnectionEnd::Closed | ConnectionEnd::Lost(_)));
                 assert!(gone, "{mode:?} {sent}: {end:?}");
             }
         }

@@ -15,7 +15,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tracing::{info, warn};
 
-use super::identity::Certified;
+use super::identity::CertifiedKey;
 use crate::clock::Millis;
 
 const CERTIFICATE: &str = "ca.pem";
@@ -39,11 +39,11 @@ pub(super) fn issue(
     directory: Option<&Path>,
     names: &[String],
     now: Millis,
-) -> Result<Certified, String> {
+) -> Result<CertifiedKey, String> {
     let authority = match directory {
         Some(directory) => {
             let file = directory.join(CERTIFICATE);
-            let authority = Authority::kept_in(directory, now)
+            let authority = Authority::load_or_create(directory, now)
                 .map_err(|problem| format!("{}: {problem}", directory.display()))?;
             info!(names = names.join(","), authority = %file.display(), "TLS with a certificate made for these names");
             authority
@@ -77,16 +77,16 @@ impl Authority {
     }
 
     /// Returns the authority in the directory. Creates one if there is none.
-    fn kept_in(directory: &Path, now: Millis) -> Result<Self, String> {
+    fn load_or_create(directory: &Path, now: Millis) -> Result<Self, String> {
         let text = |problem: io::Error| problem.to_string();
         fs::create_dir_all(directory).map_err(text)?;
         let key_file = directory.join(KEY);
         if !key_file.exists() {
             let key = KeyPair::generate().map_err(|problem| problem.to_string())?;
-            match place(&key_file, &key.serialize_pem(), 0o600, false) {
+            match write_atomically(&key_file, &key.serialize_pem(), 0o600, false) {
                 // Another server was faster: its key is as good.
                 Err(problem) if problem.kind() == io::ErrorKind::AlreadyExists => {}
-                placed => placed.map_err(text)?,
+                result => result.map_err(text)?,
             }
         }
         let mode = fs::metadata(&key_file).map_err(text)?.permissions().mode();
@@ -105,12 +105,12 @@ impl Authority {
         match known {
             // Clients may already trust this certificate, so it stays.
             Some(known) => authority.certificate = known,
-            None => place(&file, &pem, 0o644, true).map_err(text)?,
+            None => write_atomically(&file, &pem, 0o644, true).map_err(text)?,
         }
         Ok(authority)
     }
 
-    fn certify(&self, names: &[String], now: Millis) -> Result<Certified, rcgen::Error> {
+    fn certify(&self, names: &[String], now: Millis) -> Result<CertifiedKey, rcgen::Error> {
         let mut params = CertificateParams::new(names)?;
         params.distinguished_name = common_name("sundown");
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
@@ -147,9 +147,9 @@ fn authority_params(key: &KeyPair, now: Millis) -> CertificateParams {
 }
 
 fn common_name(name: &str) -> DistinguishedName {
-    let mut whole = DistinguishedName::new();
-    whole.push(DnType::CommonName, name);
-    whole
+    let mut distinguished_name = DistinguishedName::new();
+    distinguished_name.push(DnType::CommonName, name);
+    distinguished_name
 }
 
 /// Sets the period for which the certificate is valid.
@@ -161,7 +161,7 @@ fn limit(params: &mut CertificateParams, now: Millis, seconds: u64) {
 }
 
 /// Writes a file atomically.
-fn place(file: &Path, text: &str, mode: u32, replace: bool) -> io::Result<()> {
+fn write_atomically(file: &Path, text: &str, mode: u32, replace: bool) -> io::Result<()> {
     let temporary = file.with_extension(format!("{}.new", std::process::id()));
     let written = OpenOptions::new()
         .write(true)
@@ -169,7 +169,7 @@ fn place(file: &Path, text: &str, mode: u32, replace: bool) -> io::Result<()> {
         .mode(mode)
         .open(&temporary)
         .and_then(|mut out| out.write_all(text.as_bytes()).and_then(|()| out.sync_all()));
-    let placed = written.and_then(|()| {
+    let result = written.and_then(|()| {
         if replace {
             return fs::rename(&temporary, file);
         }
@@ -182,5 +182,5 @@ fn place(file: &Path, text: &str, mode: u32, replace: bool) -> io::Result<()> {
         }
     });
     let _ = fs::remove_file(&temporary);
-    placed
+    result
 }

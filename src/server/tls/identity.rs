@@ -16,7 +16,7 @@ use crate::config::{Identity, Tls, Topology};
 use super::authority;
 
 /// A certificate chain and the key of its first certificate.
-pub(super) type Certified = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+pub(super) type CertifiedKey = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
 /// Reads all files and builds the configuration. The error is a message for the operator.
 pub(super) fn load(tls: &Tls, names: &[String], now: Millis) -> Result<Arc<ServerConfig>, String> {
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whom_a_certificate_is_for() {
+    fn names_in_a_generated_certificate() {
         let identity = |names: &[&str]| Identity::Made {
             names: names.iter().map(ToString::to_string).collect(),
             directory: None,

@@ -21,6 +21,7 @@ impl Contents {
     }
 
     /// Returns the earliest end that these rules give a document.
+    #[inline]
     pub fn date_end(&self, doc: Doc<'_>) -> End {
         let rules = self.indexes.iter().filter(|index| index.is_date_rule());
         earliest(rules.map(|index| &*index.spec), doc)
@@ -33,6 +34,7 @@ impl Contents {
     }
 
     /// Returns the earliest end that the next rules give a document.
+    #[inline]
     pub fn pending_end(&self, doc: Doc<'_>) -> End {
         match &self.pending {
             Some(pending) => earliest(pending.rules.iter(), doc),

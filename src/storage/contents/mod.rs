@@ -237,12 +237,13 @@ impl Contents {
     // --- The only way to change a document ---
 
     /// Applies a whole change and returns the record that was written.
-    #[inline]
+    #[inline(always)]
     pub fn commit(&mut self, change: Change<'_>) -> RecordId {
         self.guarded(|contents| contents.apply(change))
     }
 
-    #[inline]
+    // Each caller knows the kind of its change. Inlined, it calls that one function, and the change is never built.
+    #[inline(always)]
     fn apply(&mut self, change: Change<'_>) -> RecordId {
         match change {
             Change::Insert {
@@ -250,19 +251,7 @@ impl Contents {
                 bytes,
                 keys,
                 stamp,
-            } => {
-                let id = self.place(bytes, stamp);
-                self.half_way();
-                for (index, keys) in self.indexes.iter_mut().zip(keys) {
-                    index.insert(keys, id);
-                }
-                self.ids.insert(hash, id);
-                self.totals.count += 1;
-                self.totals.bytes += bytes.len() as u64;
-                self.bounds.include(stamp.own, stamp.ts, stamp.dates);
-                self.arrivals.give();
-                id
-            }
+            } => self.insert(hash, bytes, keys, stamp),
             Change::Replace {
                 id,
                 bytes,
@@ -271,12 +260,7 @@ impl Contents {
                 stamp,
             } => {
                 self.rekey(id, before, after);
-                self.half_way();
-                if let Some(segment) = self.segments.get_mut(id.segment()) {
-                    let len = segment.replace(id.slot(), bytes, stamp);
-                    self.totals.bytes = self.totals.bytes - len as u64 + bytes.len() as u64;
-                }
-                self.bounds.include(stamp.own, stamp.ts, stamp.dates);
+                self.replace(id, bytes, stamp);
                 id
             }
             Change::Patch { id, patch, ts } => {
@@ -314,6 +298,29 @@ impl Contents {
                 index.insert(after, id);
             }
         }
+    }
+
+    fn insert(&mut self, hash: u64, bytes: &[u8], keys: &[IndexKeys], stamp: Stamp) -> RecordId {
+        let id = self.place(bytes, stamp);
+        self.half_way();
+        for (index, keys) in self.indexes.iter_mut().zip(keys) {
+            index.insert(keys, id);
+        }
+        self.ids.insert(hash, id);
+        self.totals.count += 1;
+        self.totals.bytes += bytes.len() as u64;
+        self.bounds.include(stamp.own, stamp.ts, stamp.dates);
+        self.arrivals.give();
+        id
+    }
+
+    fn replace(&mut self, id: RecordId, bytes: &[u8], stamp: Stamp) {
+        self.half_way();
+        if let Some(segment) = self.segments.get_mut(id.segment()) {
+            let len = segment.replace(id.slot(), bytes, stamp);
+            self.totals.bytes = self.totals.bytes - len as u64 + bytes.len() as u64;
+        }
+        self.bounds.include(stamp.own, stamp.ts, stamp.dates);
     }
 
     #[inline]

@@ -8,11 +8,11 @@ use std::cell::RefCell;
 
 use crate::error::{Error, Result};
 use crate::query::stage::{Changes, Condition, Documents, Entry, STAGES};
-use crate::ttl::{DefaultTtl, OwnTtl};
+use crate::ttl::OwnTtl;
 use crate::upstream::Rules;
 use crate::value::{ArrayBuilder, Doc, DocBuf, Elem, ValueRef};
 
-use super::carry::{Carried, hidden};
+use super::carry::{Carried, date_rules, hidden};
 use super::filter::prepared;
 use super::inner::{events, own_indexes, unset};
 use super::namespaces::{Namespace, target};
@@ -295,11 +295,8 @@ impl Writing<'_, '_, '_> {
 fn touches(rules: &Rules, row: &Entry, stage: &Elem<'_>) -> bool {
     let reads = |path: &str| {
         let path = path.strip_prefix('$').unwrap_or(path);
-        let own = rules.default != DefaultTtl::Off && root(path) == OwnTtl::FIELD;
-        own || rules
-            .dates
-            .iter()
-            .any(|rule| root(&rule.path) == root(path))
+        let own = Predicate::needs_expr(rules) && root(path) == OwnTtl::FIELD;
+        own || date_rules(rules).any(|rule| root(&rule.path) == root(path))
     };
     let mut touched = false;
     match (stage.name(), row.facts.changes) {
@@ -314,7 +311,7 @@ fn touches(rules: &Rules, row: &Entry, stage: &Elem<'_>) -> bool {
         _ => {}
     }
     // A partial filter may read any field.
-    let partial = rules.dates.iter().any(|rule| rule.filter.is_some());
+    let partial = date_rules(rules).any(|rule| rule.filter.is_some());
     touched || (partial && !matches!(row.facts.changes, Changes::Nothing))
 }
 

@@ -28,33 +28,14 @@ impl Predicate {
         }
         let mut bytes = Vec::with_capacity(512);
         let mut ways = ArrayBuilder::begin(&mut bytes);
-        if let DefaultTtl::Seconds(seconds) = rules.default {
-            by_default(rules, before(now, seconds), &mut ways.doc());
+        put_ways(rules, now, &mut ways);
+        if let Some((former, until)) = rules.former_at(now) {
+            put_ways(former, until, &mut ways);
         }
-        if rules.default != DefaultTtl::Off {
-            by_own_ttl(rules, now, &mut ways.doc());
-        }
-        for rule in &rules.dates {
-            let cutoff = before(now, rule.seconds);
-            let ended = DocBuf::build(|way| {
-                way.doc(&rule.path).put_date("$lte", cutoff);
-            });
-            match &rule.filter {
-                None => ways.push_doc(ended.as_doc()),
-                // The two may name the same path, so they stay apart.
-                Some(partial) => {
-                    let mut way = ways.doc();
-                    let mut both = way.array("$and");
-                    both.push_doc(partial.as_doc()).push_doc(ended.as_doc());
-                    both.end();
-                    way.end();
-                    &mut ways
-                }
-            };
-        }
-        ways.end();
+        // Former rules may have no ways of their own, and an empty list is an error.
+        let ways = (!ways.is_empty()).then(|| ways.end());
         Self {
-            ways: Some(DocBuf::from_bytes(bytes)),
+            ways: ways.map(|()| DocBuf::from_bytes(bytes)),
         }
     }
 
@@ -69,7 +50,7 @@ impl Predicate {
 
     /// Returns whether the predicate of such a collection has an `$expr`, which MongoDB refuses in a few places.
     pub fn needs_expr(rules: &Rules) -> bool {
-        rules.default != DefaultTtl::Off
+        in_force(rules).any(|rules| rules.default != DefaultTtl::Off)
     }
 
     /// Returns the client's filter, narrowed to the documents that have not ended.
@@ -106,6 +87,39 @@ impl Predicate {
             }
         })
     }
+}
+
+/// Writes the ways in which a document has ended by these rules at `now`.
+fn put_ways(rules: &Rules, now: Millis, ways: &mut ArrayBuilder<'_>) {
+    if let DefaultTtl::Seconds(seconds) = rules.default {
+        by_default(rules, before(now, seconds), &mut ways.doc());
+    }
+    if rules.default != DefaultTtl::Off {
+        by_own_ttl(rules, now, &mut ways.doc());
+    }
+    for rule in &rules.dates {
+        let cutoff = before(now, rule.seconds);
+        let ended = DocBuf::build(|way| {
+            way.doc(&rule.path).put_date("$lte", cutoff);
+        });
+        match &rule.filter {
+            None => drop(ways.push_doc(ended.as_doc())),
+            // The two may name the same path, so they stay apart.
+            Some(partial) => {
+                let mut way = ways.doc();
+                let mut both = way.array("$and");
+                both.push_doc(partial.as_doc()).push_doc(ended.as_doc());
+                both.end();
+                way.end();
+            }
+        }
+    }
+}
+
+/// Returns the rules and, while their ended documents are being deleted, the former ones.
+pub fn in_force(rules: &Rules) -> impl Iterator<Item = &Rules> {
+    let former = rules.former.as_deref().map(|former| &former.rules);
+    std::iter::once(rules).chain(former)
 }
 
 /// Returns the last moment of writing whose documents have ended `seconds` later, at `now`.

@@ -12,6 +12,8 @@ pub struct Visibility {
     default: DefaultTtl,
     since: Millis,
     dates: Vec<DateEnd>,
+    /// Rules that ended documents until that moment.
+    former: Option<(Box<Self>, Millis)>,
 }
 
 #[derive(Debug)]
@@ -35,17 +37,25 @@ impl Visibility {
                 filter: filter.transpose()?,
             })
         });
+        let former = rules.former.as_deref().map(|former| {
+            let rules = Self::new(&former.rules);
+            rules.map(|rules| (Box::new(rules), former.until))
+        });
         Ok(Self {
             default: rules.default,
             since: rules.since,
             dates: dates.collect::<Result<_>>()?,
+            former: former.transpose()?,
         })
     }
 
     /// Returns whether a whole document has ended. If a partial filter cannot be tested, its rule does not hold: the
     /// cluster could not index the document either.
     pub fn has_ended(&self, doc: Doc<'_>, now: Millis) -> bool {
-        self.own_end(doc).has_come(now) || self.dates.iter().any(|rule| rule.has_ended(doc, now))
+        let former = self.former.as_ref();
+        self.own_end(doc).has_come(now)
+            || self.dates.iter().any(|rule| rule.has_ended(doc, now))
+            || former.is_some_and(|(former, until)| former.has_ended(doc, now.min(*until)))
     }
 
     fn own_end(&self, doc: Doc<'_>) -> End {

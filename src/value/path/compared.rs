@@ -8,7 +8,7 @@ use super::*;
 use crate::value::{DocBuf, Value, ValueRef};
 
 /// The result of each walk, in the order of the table.
-struct Row {
+struct WalkResults {
     path: &'static str,
     document: Document,
     get: &'static str,
@@ -31,7 +31,7 @@ fn show(value: ValueRef<'_>) -> String {
 #[test]
 fn walks_differ_where_a_path_meets_an_array() {
     let rows = [
-        Row {
+        WalkResults {
             path: "a.b",
             document: doc! {"a": {"b": 1}},
             get: "1",
@@ -43,7 +43,7 @@ fn walks_differ_where_a_path_meets_an_array() {
             distinct: &["1"],
             put: doc! {"a": {"b": 9}},
         },
-        Row {
+        WalkResults {
             path: "a.b",
             document: doc! {"a": 5},
             get: "missing",
@@ -55,7 +55,7 @@ fn walks_differ_where_a_path_meets_an_array() {
             distinct: &[],
             put: doc! {"a": {"b": 9}},
         },
-        Row {
+        WalkResults {
             path: "a",
             document: doc! {"a": [1, [2]]},
             get: "[ 1, [ 2 ] ]",
@@ -67,7 +67,7 @@ fn walks_differ_where_a_path_meets_an_array() {
             distinct: &["1", "[ 2 ]"],
             put: doc! {"a": 9},
         },
-        Row {
+        WalkResults {
             path: "a",
             document: doc! {"a": []},
             get: "[]",
@@ -79,7 +79,7 @@ fn walks_differ_where_a_path_meets_an_array() {
             distinct: &[],
             put: doc! {"a": 9},
         },
-        Row {
+        WalkResults {
             path: "a.b",
             document: doc! {"a": [{"b": 1}, {"c": 2}, 3, [{"b": 4}], {"b": [5]}]},
             get: "missing",
@@ -91,7 +91,7 @@ fn walks_differ_where_a_path_meets_an_array() {
             distinct: &["1", "5"],
             put: doc! {"a": {"b": 9}},
         },
-        Row {
+        WalkResults {
             path: "a.b",
             document: doc! {"a": [3]},
             get: "missing",
@@ -103,7 +103,7 @@ fn walks_differ_where_a_path_meets_an_array() {
             distinct: &[],
             put: doc! {"a": {"b": 9}},
         },
-        Row {
+        WalkResults {
             path: "a.0",
             document: doc! {"a": [[7, 8], 6]},
             get: "missing",
@@ -115,7 +115,7 @@ fn walks_differ_where_a_path_meets_an_array() {
             distinct: &["7", "8"],
             put: doc! {"a": {"0": 9}},
         },
-        Row {
+        WalkResults {
             path: "a.1",
             document: doc! {"a": [{"1": 4}, 5]},
             get: "missing",
@@ -127,7 +127,7 @@ fn walks_differ_where_a_path_meets_an_array() {
             distinct: &["5"],
             put: doc! {"a": {"1": 9}},
         },
-        Row {
+        WalkResults {
             path: "a.b",
             document: doc! {"a.b": 2},
             get: "missing",

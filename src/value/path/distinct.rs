@@ -1,7 +1,7 @@
 //! The walk of `distinct` along the path of its `key`.
 
 use super::Path;
-use super::dotted::Rest;
+use super::dotted::PathRest;
 use crate::error::Result;
 use crate::value::{Doc, Type, ValueRef};
 
@@ -18,7 +18,7 @@ impl Path {
 }
 
 /// Walks one level. Each recursive call goes one level down, so the depth of documents bounds the recursion.
-fn walk<F>(rest: Rest<'_>, doc: Doc<'_>, found: &mut F) -> Result<()>
+fn walk<F>(rest: PathRest<'_>, doc: Doc<'_>, found: &mut F) -> Result<()>
 where
     F: FnMut(ValueRef<'_>) -> Result<()>,
 {

@@ -6,12 +6,12 @@ use smallvec::SmallVec;
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Path {
     text: Box<str>,
-    parts: SmallVec<[Part; 2]>,
+    parts: SmallVec<[PathPart; 2]>,
 }
 
 /// The position of a part in the text, and the array index if the part is one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Part {
+pub(super) struct PathPart {
     start: u32,
     end: u32,
     index: Option<u32>,
@@ -19,9 +19,9 @@ pub(super) struct Part {
 
 /// The remaining parts of a path.
 #[derive(Clone, Copy)]
-pub(super) struct Rest<'p> {
+pub(super) struct PathRest<'p> {
     text: &'p str,
-    parts: &'p [Part],
+    parts: &'p [PathPart],
 }
 
 // === impl Path ===
@@ -34,7 +34,7 @@ impl Path {
         let mut parts = SmallVec::new();
         for name in text.split('.') {
             let end = start + name.len();
-            parts.push(Part {
+            parts.push(PathPart {
                 start: start as u32,
                 end: end as u32,
                 index: array_index(name),
@@ -77,8 +77,8 @@ impl Path {
         self.part(0)
     }
 
-    pub(super) fn rest(&self) -> Rest<'_> {
-        Rest {
+    pub(super) fn rest(&self) -> PathRest<'_> {
+        PathRest {
             text: &self.text,
             parts: &self.parts,
         }
@@ -103,18 +103,18 @@ impl From<&str> for Path {
     }
 }
 
-// === impl Part ===
+// === impl PathPart ===
 
-impl Part {
+impl PathPart {
     #[inline]
     fn name(self, text: &str) -> &str {
         &text[self.start as usize..self.end as usize]
     }
 }
 
-// === impl Rest ===
+// === impl PathRest ===
 
-impl<'p> Rest<'p> {
+impl<'p> PathRest<'p> {
     /// Returns the first name, the array index that it spells, and the remaining parts.
     #[inline]
     pub fn split(self) -> Option<(&'p str, Option<u32>, Self)> {

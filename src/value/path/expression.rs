@@ -1,7 +1,7 @@
 //! The walk of expressions: an array on the way becomes the array of the values in its documents.
 
 use super::Path;
-use super::dotted::Rest;
+use super::dotted::PathRest;
 use crate::value::{ArrayBuilder, Doc, Type, Val, Value, ValueRef};
 
 impl Path {
@@ -25,7 +25,7 @@ impl Path {
     }
 }
 
-fn expression<'a>(mut rest: Rest<'_>, mut doc: Doc<'a>) -> Val<'a> {
+fn expression<'a>(mut rest: PathRest<'_>, mut doc: Doc<'a>) -> Val<'a> {
     while let Some((name, _, next)) = rest.split() {
         let value = doc.get(name);
         if next.is_end() {
@@ -42,7 +42,7 @@ fn expression<'a>(mut rest: Rest<'_>, mut doc: Doc<'a>) -> Val<'a> {
 }
 
 /// Returns the values in the documents of the array. Ignores other elements, including nested arrays.
-fn expression_array<'a>(rest: Rest<'_>, array: Doc<'a>) -> Val<'a> {
+fn expression_array<'a>(rest: PathRest<'_>, array: Doc<'a>) -> Val<'a> {
     let mut out = Vec::new();
     let mut builder = ArrayBuilder::begin(&mut out);
     for elem in array {

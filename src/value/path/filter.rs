@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use super::Path;
-use super::dotted::Rest;
+use super::dotted::PathRest;
 use crate::value::{Doc, Type, ValueRef};
 
 /// A value that the path of a filter reaches.
@@ -41,7 +41,7 @@ impl Path {
 
 /// Walks down through documents. The first array on the way branches.
 fn walk<'a, B>(
-    mut rest: Rest<'_>,
+    mut rest: PathRest<'_>,
     mut doc: Doc<'a>,
     leaf: Leaf,
     index: Option<u32>,
@@ -77,7 +77,7 @@ fn walk<'a, B>(
 /// Enters every document of the array with the whole rest of the path, and the element that the next part names with the
 /// parts after that one.
 fn elements<'a, B>(
-    rest: Rest<'_>,
+    rest: PathRest<'_>,
     array: Doc<'a>,
     leaf: Leaf,
     index: Option<u32>,
@@ -120,7 +120,7 @@ mod tests {
         let document = DocBuf::from(document);
         let mut all = Vec::new();
         let _ = Path::parse(path).hits(document.as_doc(), leaf, |hit| {
-            let place = hit.index.map_or(String::new(), |at| format!("@{at}"));
+            let position = hit.index.map_or(String::new(), |at| format!("@{at}"));
             let text = if hit.value.is_missing() {
                 "-".to_string()
             } else {
@@ -128,7 +128,7 @@ mod tests {
                     .replace("Some(", "")
                     .replace(')', "")
             };
-            all.push(format!("{text}{place}"));
+            all.push(format!("{text}{position}"));
             ControlFlow::<()>::Continue(())
         });
         all

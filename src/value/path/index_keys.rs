@@ -20,14 +20,14 @@ pub struct Keys<'k, 'a> {
 
 /// How far one path has been followed.
 #[derive(Clone, Copy)]
-struct Field<'a> {
+struct PathProgress<'a> {
     /// How many parts are already taken.
     at: usize,
-    state: State<'a>,
+    state: PathState<'a>,
 }
 
 #[derive(Clone, Copy)]
-enum State<'a> {
+enum PathState<'a> {
     /// To be followed from the current document.
     Open,
     /// Stopped at the array that is being expanded. The rest of the path continues from its elements.
@@ -54,11 +54,11 @@ pub fn keys<'a>(paths: &[Path], doc: Doc<'a>, each: impl FnMut(Keys<'_, 'a>)) ->
         each,
         _doc: std::marker::PhantomData,
     };
-    let fields: SmallVec<[Field<'a>; 4]> = paths
+    let fields: SmallVec<[PathProgress<'a>; 4]> = paths
         .iter()
-        .map(|_| Field {
+        .map(|_| PathProgress {
             at: 0,
-            state: State::Open,
+            state: PathState::Open,
         })
         .collect();
     expansion.run(&fields, doc, None, 0)?;
@@ -72,28 +72,28 @@ impl<'a, F: FnMut(Keys<'_, 'a>)> Expansion<'_, 'a, F> {
     /// name an element instead of a field: the slice has that element for each path.
     fn run(
         &mut self,
-        fields: &[Field<'a>],
+        fields: &[PathProgress<'a>],
         doc: Doc<'a>,
         array: Option<(Doc<'a>, &[ValueRef<'a>])>,
         mut missing: usize,
     ) -> Result<()> {
-        let mut fields: SmallVec<[Field<'a>; 4]> = SmallVec::from_slice(fields);
+        let mut fields: SmallVec<[PathProgress<'a>; 4]> = SmallVec::from_slice(fields);
         let mut found: Option<(ValueRef<'a>, &str)> = None;
         let mut open_elements = true;
         for (n, (path, field)) in self.paths.iter().zip(fields.iter_mut()).enumerate() {
-            if !matches!(field.state, State::Open) {
+            if !matches!(field.state, PathState::Open) {
                 continue;
             }
             let element = array.and_then(|(array, numbered)| Some((array, *numbered.get(n)?)));
             let (value, at, nested) = follow(path, field.at, doc, element)?;
             match value.ty() {
                 Type::Missing => {
-                    field.state = State::Fixed(ValueRef::NULL);
+                    field.state = PathState::Fixed(ValueRef::NULL);
                     missing += 1;
                 }
                 Type::Array => {
                     field.at = at;
-                    field.state = State::Array;
+                    field.state = PathState::Array;
                     // An array inside the array is a value itself, unless the path continues into it.
                     if nested && at == path.len() {
                         open_elements = false;
@@ -110,15 +110,15 @@ impl<'a, F: FnMut(Keys<'_, 'a>)> Expansion<'_, 'a, F> {
                         }
                     }
                 }
-                _ => field.state = State::Fixed(value),
+                _ => field.state = PathState::Fixed(value),
             }
         }
         let Some((whole, _)) = found else {
             let values: SmallVec<[ValueRef<'a>; 4]> = fields
                 .iter()
                 .map(|field| match field.state {
-                    State::Fixed(value) => value,
-                    State::Open | State::Array => ValueRef::NULL,
+                    PathState::Fixed(value) => value,
+                    PathState::Open | PathState::Array => ValueRef::NULL,
                 })
                 .collect();
             (self.each)(Keys {
@@ -128,7 +128,7 @@ impl<'a, F: FnMut(Keys<'_, 'a>)> Expansion<'_, 'a, F> {
             return Ok(());
         };
         for (n, field) in fields.iter().enumerate() {
-            self.arrays |= u64::from(matches!(field.state, State::Array)) << n.min(63);
+            self.arrays |= u64::from(matches!(field.state, PathState::Array)) << n.min(63);
         }
         let inner = Doc::new(whole.data());
         if inner.is_empty() {
@@ -147,12 +147,12 @@ impl<'a, F: FnMut(Keys<'_, 'a>)> Expansion<'_, 'a, F> {
     }
 
     /// Returns, for each path that continues from an array, the element that its next part names by number.
-    fn numbered(&self, fields: &[Field<'a>], array: Doc<'a>) -> SmallVec<[ValueRef<'a>; 4]> {
+    fn numbered(&self, fields: &[PathProgress<'a>], array: Doc<'a>) -> SmallVec<[ValueRef<'a>; 4]> {
         self.paths
             .iter()
             .zip(fields)
             .map(|(path, field)| match field.state {
-                State::Array if field.at < path.len() => path
+                PathState::Array if field.at < path.len() => path
                     .index(field.at)
                     .and_then(|index| array.iter().nth(index as usize))
                     .map_or(ValueRef::MISSING, |elem| elem.value),
@@ -162,15 +162,19 @@ impl<'a, F: FnMut(Keys<'_, 'a>)> Expansion<'_, 'a, F> {
     }
 
     /// Lets paths that end at the array take the element, and the others continue from it.
-    fn enter(&self, fields: &[Field<'a>], element: ValueRef<'a>) -> SmallVec<[Field<'a>; 4]> {
+    fn enter(
+        &self,
+        fields: &[PathProgress<'a>],
+        element: ValueRef<'a>,
+    ) -> SmallVec<[PathProgress<'a>; 4]> {
         self.paths
             .iter()
             .zip(fields)
-            .map(|(path, field)| Field {
+            .map(|(path, field)| PathProgress {
                 at: field.at,
                 state: match field.state {
-                    State::Array if field.at == path.len() => State::Fixed(element),
-                    State::Array => State::Open,
+                    PathState::Array if field.at == path.len() => PathState::Fixed(element),
+                    PathState::Array => PathState::Open,
                     other => other,
                 },
             })

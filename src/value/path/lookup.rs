@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::Path;
-use super::dotted::Rest;
+use super::dotted::PathRest;
 use crate::value::{Doc, Type, ValueRef};
 
 impl Path {
@@ -16,7 +16,7 @@ impl Path {
     }
 }
 
-fn walk<'d>(rest: Rest<'_>, value: ValueRef<'d>, found: &mut SmallVec<[ValueRef<'d>; 8]>) {
+fn walk<'d>(rest: PathRest<'_>, value: ValueRef<'d>, found: &mut SmallVec<[ValueRef<'d>; 8]>) {
     let Some((name, _, next)) = rest.split() else {
         match value.as_array() {
             Some(array) => found.extend(array.iter().map(|elem| elem.value)),

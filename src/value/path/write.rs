@@ -1,7 +1,7 @@
 //! Writes a field at a path, through documents only, for stages.
 
 use super::Path;
-use super::dotted::Rest;
+use super::dotted::PathRest;
 use crate::value::{Doc, DocBuilder, Type, ValueRef};
 
 impl Path {
@@ -27,7 +27,7 @@ impl Path {
 }
 
 /// The field at the end of a path.
-trait Content {
+trait PathContent {
     fn put(&mut self, name: &str, out: &mut DocBuilder<'_>);
     /// Returns whether the field is to be removed.
     fn is_missing(&self) -> bool;
@@ -37,7 +37,7 @@ struct FieldValue<'v>(ValueRef<'v>);
 
 struct FieldWriter<F>(F);
 
-impl Content for FieldValue<'_> {
+impl PathContent for FieldValue<'_> {
     fn put(&mut self, name: &str, out: &mut DocBuilder<'_>) {
         out.put(name, self.0);
     }
@@ -47,7 +47,7 @@ impl Content for FieldValue<'_> {
     }
 }
 
-impl<F: FnMut(&mut DocBuilder<'_>, &str)> Content for FieldWriter<F> {
+impl<F: FnMut(&mut DocBuilder<'_>, &str)> PathContent for FieldWriter<F> {
     fn put(&mut self, name: &str, out: &mut DocBuilder<'_>) {
         (self.0)(out, name);
     }
@@ -57,7 +57,7 @@ impl<F: FnMut(&mut DocBuilder<'_>, &str)> Content for FieldWriter<F> {
     }
 }
 
-fn put(path: Rest<'_>, doc: Doc<'_>, out: &mut DocBuilder<'_>, content: &mut impl Content) {
+fn put(path: PathRest<'_>, doc: Doc<'_>, out: &mut DocBuilder<'_>, content: &mut impl PathContent) {
     let Some((name, _, deeper)) = path.split() else {
         return;
     };
@@ -80,10 +80,10 @@ fn put(path: Rest<'_>, doc: Doc<'_>, out: &mut DocBuilder<'_>, content: &mut imp
 
 fn step(
     name: &str,
-    deeper: Rest<'_>,
+    deeper: PathRest<'_>,
     current: ValueRef<'_>,
     out: &mut DocBuilder<'_>,
-    content: &mut impl Content,
+    content: &mut impl PathContent,
 ) {
     if deeper.is_end() {
         content.put(name, out);
@@ -106,7 +106,7 @@ mod tests {
     use bson::doc;
 
     #[test]
-    fn values_are_put_where_the_path_leads() {
+    fn values_are_written_at_the_end_of_the_path() {
         for (before, path, after) in [
             (doc! {"a": 1, "b": 2}, "a", doc! {"a": 9, "b": 2}),
             (doc! {"b": 2}, "a", doc! {"b": 2, "a": 9}),

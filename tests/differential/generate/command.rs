@@ -1,4 +1,4 @@
-//! Commands, and the rounds that they make.
+//! Commands, and the rounds that consist of them.
 
 use bson::{Bson, Document, bson, doc};
 
@@ -6,7 +6,7 @@ use super::value::{KINDS, Kind};
 use super::{Generator, Step};
 use crate::random::Random;
 
-/// A collection `t` with documents, sometimes with indexes, another one `u`, and commands on them.
+/// Generates a collection `t` with documents, sometimes with indexes, a second collection `u`, and commands on them.
 pub fn round(seed: u64, commands: usize) -> Vec<Step> {
     let mut random = Random::new(seed);
     let plain = random.chance(60);
@@ -134,7 +134,7 @@ impl Generator {
         insert
     }
 
-    /// A filter, and how many of those found are meant: one only where it is known which.
+    /// Returns a filter, and how many of the found documents to change: only one if it is known which.
     fn target(&mut self) -> (Document, i32) {
         let one = self.random.chance(60);
         let mut filter = self.filter(1);

@@ -1,4 +1,4 @@
-//! Expressions, by the vocabulary.
+//! Expressions, from the vocabulary.
 
 use bson::{Bson, Document, Regex, bson, doc};
 
@@ -7,7 +7,7 @@ use super::value::{KINDS, Kind};
 use super::vocabulary::{GROUPED, OPERATORS, Row, UNITS, ZONES};
 
 impl Generator {
-    /// An expression that mostly gives a value of that kind.
+    /// Returns an expression that gives a value of this kind in most cases.
     pub fn expression(&mut self, kind: Kind, depth: u32) -> Bson {
         let choice = self.random.below(100);
         if depth > 0 && choice < 55 {
@@ -43,7 +43,7 @@ impl Generator {
         }
     }
 
-    /// A value that an expression takes as it stands.
+    /// Returns a value that is a valid expression as it is.
     fn constant(&mut self, kind: Kind) -> Bson {
         match self.value(kind, 1) {
             Bson::String(text) if text.starts_with('$') => bson!({"$literal": text}),
@@ -74,7 +74,7 @@ impl Generator {
                         document.insert(name, self.argument(kind, depth));
                     }
                     Some(_) => {}
-                    // Left out once in a while, to be missed.
+                    // Left out sometimes, to get the error for a missing argument.
                     None if self.random.chance(2) => {}
                     None => {
                         document.insert(name, self.argument(kind, depth));
@@ -153,7 +153,7 @@ impl Generator {
                     options: self.random.pick(&["", "i"]).try_into().expect("no zero"),
                 }),
             },
-            // Inside of it $$this is an element.
+            // Inside it, $$this is an element.
             "inside" => {
                 let other = self.expression(Kind::Any, depth.saturating_sub(1));
                 match self.random.below(6) {
@@ -196,7 +196,7 @@ impl Generator {
                 2 => bson!({"x": 1}),
                 _ => bson!({"y": -1, "x": 1}),
             },
-            // Every document has another _id, so the order is known.
+            // Every document has a different `_id`, so the order is known.
             "sort" => {
                 let path = self.random.pick(&["n", "s", "i", "d", "b"]);
                 let direction = self.random.pick(&[1, -1]);
@@ -205,7 +205,7 @@ impl Generator {
             "{}" => bson!({}),
             constant => {
                 let words: Vec<&str> = constant.trim_matches('\'').split('|').collect();
-                // A wrong one comes last, and seldom.
+                // A wrong one comes last, and rarely.
                 let wrong = self.random.chance(10);
                 match wrong {
                     true => Bson::String(words[words.len() - 1].to_owned()),

@@ -82,7 +82,7 @@ impl Generator {
         schema.into()
     }
 
-    /// What stands behind a field's name.
+    /// Returns the condition for a field.
     pub fn test(&mut self, kind: Kind, depth: u32) -> Bson {
         if self.random.chance(25) {
             return self.value(kind, 1);

@@ -1,5 +1,5 @@
-//! Random commands. Documents follow a loose schema (`n` holds numbers, `s` text, and so on), so that most commands
-//! compute something; a few values of another type in every place reach the refusals.
+//! Random commands. Documents follow a loose schema (`n` has numbers, `s` text, and so on), so that most commands compute
+//! something. A few values of another type at every position cause errors.
 
 mod command;
 mod expression;
@@ -16,18 +16,18 @@ pub use vocabulary::check_complete;
 
 use crate::random::Random;
 
-/// What the commands of one round may take for granted.
+/// The facts that the commands of one round rely on.
 pub struct Generator {
     pub random: Random,
     /// No secondary index and `_id`s in ascending order: the order of results is known without a sort.
     pub plain: bool,
 }
 
-/// A command and how its cursor is read.
+/// A command, and how to read its cursor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
     pub command: bson::Document,
-    /// The batch size of the getMores that follow; nothing if the cursor is left open.
+    /// The batch size of the getMores that follow, or `None` if the cursor stays open.
     pub more: Option<i32>,
 }
 

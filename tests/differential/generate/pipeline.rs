@@ -12,7 +12,7 @@ pub const STAGES: &[&str] = &[
     "$unset", "$unwind",
 ];
 
-/// Stages that take their documents one by one and keep the order.
+/// Stages that process documents one by one and keep the order.
 const STREAMING: &[&str] = &[
     "$addFields",
     "$match",
@@ -36,7 +36,7 @@ impl Generator {
             let documents: Vec<Document> = (0..count).map(|_| self.object(1)).collect();
             stages.push(doc! {"$documents": documents});
         }
-        // What depends on order gets one that is known.
+        // A stage that depends on the order gets a known order.
         if !self.plain || self.random.chance(30) {
             stages.push(doc! {"$sort": self.sort()});
         }
@@ -75,7 +75,7 @@ impl Generator {
         stages
     }
 
-    /// The last stage of a pipeline that writes.
+    /// Returns the last stage of a pipeline that writes.
     pub fn writing_stage(&mut self) -> Document {
         match self.random.below(3) {
             0 => doc! {"$out": "u"},
@@ -106,7 +106,7 @@ impl Generator {
                 bson!({"p": (self.expression(Kind::Any, 0)), "q": (self.expression(Kind::Int, 1))})
             }
             _ => {
-                // Arrays may be equal to a sort.
+                // Different arrays may be equal for a sort.
                 let kind = self.random.pick(&[
                     Kind::Number,
                     Kind::Int,

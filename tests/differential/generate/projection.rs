@@ -6,7 +6,7 @@ use super::Generator;
 use super::value::{KINDS, Kind};
 
 impl Generator {
-    /// Of a find where `found` is set, else of a `$project`.
+    /// Returns the projection of a find if `found` is set, otherwise that of a `$project`.
     pub fn projection(&mut self, found: bool) -> Document {
         let mut projection = Document::new();
         let shown = self.random.chance(65);
@@ -45,7 +45,7 @@ impl Generator {
         projection
     }
 
-    /// A sort that leaves no two documents in doubt.
+    /// Returns a sort that gives a unique order.
     pub fn sort(&mut self) -> Document {
         let mut sort = Document::new();
         for _ in 0..self.random.below(3) {

@@ -1,4 +1,4 @@
-//! Commands that are nearly right: a value of another type in any place, an option too many or one missing.
+//! Commands that are almost right: a value of another type at any position, an extra option or a missing one.
 
 use bson::{Bson, Document};
 

@@ -12,7 +12,7 @@ pub const OPERATORS: &[&str] = &[
 ];
 
 impl Generator {
-    /// An update and its array filters: operators, a replacement or a pipeline.
+    /// Returns an update and its array filters: operators, a replacement or a pipeline.
     pub fn update(&mut self) -> (Bson, Option<Bson>) {
         match self.random.below(12) {
             0 => {
@@ -65,7 +65,7 @@ impl Generator {
         }
     }
 
-    /// A path that an update may go, positional ones included.
+    /// Returns a path for an update, including positional ones.
     fn way(&mut self, kind: Kind) -> String {
         match self.random.below(14) {
             0 => "a.$[]".to_owned(),
@@ -79,7 +79,7 @@ impl Generator {
                 .to_owned(),
             _ => loop {
                 let path = self.path(kind);
-                // That an _id stays as it is has its own rules; once in a while is enough.
+                // Special rules protect `_id`, so it is changed only rarely.
                 if path != "_id" || self.random.chance(10) {
                     break path;
                 }

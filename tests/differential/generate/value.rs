@@ -6,7 +6,7 @@ use bson::{Binary, Bson, DateTime, Document, JavaScriptCodeWithScope, Regex, Tim
 
 use super::Generator;
 
-/// What a place expects.
+/// The kind of value that is expected at a position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Number,
@@ -29,7 +29,7 @@ pub const KINDS: [Kind; 7] = [
     Kind::Bool,
 ];
 
-/// The fields of documents and what each mostly holds.
+/// The fields of documents, and the kind of value that each has in most cases.
 pub const FIELDS: [(&str, Kind); 10] = [
     ("n", Kind::Number),
     ("m", Kind::Number),
@@ -127,7 +127,7 @@ impl Generator {
         Bson::DateTime(DateTime::from_millis(A_DAY + hours * 3_600_000))
     }
 
-    /// A value of that kind, and seldom of another.
+    /// Returns a value of this kind, and rarely one of another kind.
     pub fn value(&mut self, kind: Kind, depth: u32) -> Bson {
         if self.random.chance(6) {
             return self.any(depth);
@@ -223,7 +223,7 @@ impl Generator {
         }
     }
 
-    /// An `_id` that a document of this round may have.
+    /// Returns an `_id` that a document of this round may have.
     pub fn id(&mut self) -> Bson {
         if self.plain || self.random.chance(70) {
             return Bson::Int32(self.random.below(8) as i32 + 1);
@@ -248,7 +248,7 @@ impl Generator {
                 continue;
             }
             let value = match name {
-                // An array of objects, to walk through.
+                // An array of objects, for paths through arrays.
                 "l" if self.random.chance(80) => {
                     let length = self.random.below(4);
                     (0..length)
@@ -263,7 +263,7 @@ impl Generator {
         document
     }
 
-    /// A path that documents have, or nearly.
+    /// Returns a path that exists in documents, or almost.
     pub fn path(&mut self, kind: Kind) -> String {
         if self.random.chance(6) {
             return self

@@ -1,5 +1,5 @@
-//! What can be said: expressions and accumulators with what they give and take. One line each, so that a new operator
-//! of the server is one line here; [`check_complete`] asks for it.
+//! The vocabulary of the generator: expressions and accumulators, their results and arguments. A new operator of the server
+//! needs one line here, and [`check_complete`] asks for it.
 //!
 //! Arguments are written as kinds: `num`, `int`, `str`, `arr`, `date`, `obj`, `bool`, `any`; `num,int?` by position, `num*`
 //! for any number of them, `{name:kind, other?:kind}` by name. `'text'` is a constant, `'a|b'` one of several.
@@ -10,7 +10,7 @@ use super::value::Kind::{self, Any, Array, Bool, Date, Int, Number, Object, Text
 use super::{filter, pipeline, update};
 use crate::support::vocabularies::vocabularies;
 
-/// Name, what it gives, what it takes.
+/// Name, result, arguments.
 pub type Row = (&'static str, Kind, &'static str);
 
 pub const UNITS: &str = "'year|quarter|month|week|day|hour|minute|second|millisecond|nope'";
@@ -87,7 +87,7 @@ pub const GROUPED: &[Row] = &[
     ("$topN", Array, "{sortBy:sort, output:any, n:count}"),
 ];
 
-/// Built and never sent, and why.
+/// Operators that are built and never sent, and the reasons.
 const LEFT_OUT: &[(&str, &str)] = &[
     ("$bitAnd", "since 6.3"),
     ("$bitNot", "since 6.3"),
@@ -111,7 +111,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("$db", "part of a DBRef"),
 ];
 
-/// Every built operator is generated, or left out with a reason.
+/// Checks that every built operator is generated, or left out with a reason.
 pub fn check_complete() {
     let out: BTreeSet<_> = LEFT_OUT.iter().map(|(name, _)| *name).collect();
     for listed in vocabularies() {
@@ -121,7 +121,7 @@ pub fn check_complete() {
             "stages" => pipeline::STAGES.to_vec(),
             "filters" => filter::OPERATORS.to_vec(),
             "updates" => update::OPERATORS.to_vec(),
-            // Whole commands are written by hand.
+            // Commands are written by hand.
             _ => continue,
         };
         let left: Vec<_> = listed

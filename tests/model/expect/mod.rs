@@ -1,4 +1,4 @@
-//! What a command ought to answer, by the model; and what it does to the model.
+//! The reply that the model expects from a command, and the effect of the command on the model.
 
 mod pipeline;
 mod read;
@@ -13,17 +13,17 @@ pub use read::bad_hint;
 
 #[derive(Debug)]
 pub enum Expect {
-    /// An error with that code.
+    /// An error with this code.
     Error(i64),
-    /// Fields of the reply, by path; whatever type numbers have.
+    /// Fields of the reply, by path. The types of numbers are ignored.
     Fields(Vec<(&'static str, Bson)>),
-    /// Rows in that order.
+    /// Rows in this order.
     Ordered(Vec<Document>),
     /// Rows in any order.
     Set(Vec<Document>),
-    /// That many of these rows.
+    /// This many of these rows.
     Some(usize, Vec<Document>),
-    /// Groups: `_id`, and numbers.
+    /// Groups: `_id` and numbers.
     Groups(Vec<Document>),
     Distinct(Vec<Bson>),
     Write {
@@ -32,7 +32,7 @@ pub enum Expect {
         upserted: Vec<(i64, Bson)>,
         errors: Vec<(i64, i64)>,
     },
-    /// What became of each op that was run.
+    /// The result of each operation that was run.
     Bulk(Vec<BulkDone>),
     Value {
         value: Option<Document>,
@@ -41,7 +41,7 @@ pub enum Expect {
     },
 }
 
-/// One op of a bulkWrite.
+/// One operation of a bulkWrite.
 #[derive(Debug)]
 pub struct BulkDone {
     pub n: i64,
@@ -50,7 +50,7 @@ pub struct BulkDone {
     pub error: Option<i64>,
 }
 
-/// `None`: the answer depends on the order in which documents are met, so the command is not sent.
+/// Returns `None` if the reply depends on the order in which documents are read. The command is not sent then.
 pub fn expect(model: &mut Model, command: &Document) -> Option<Expect> {
     model.begin();
     let (verb, target) = command.iter().next().expect("a command");
@@ -80,7 +80,7 @@ fn filter(command: &Document, name: &str) -> Document {
     command.get_document(name).cloned().unwrap_or_default()
 }
 
-/// Whether root `_ts` is named anywhere in what a command selects by.
+/// Returns whether the filters of a command name the root field `_ts`.
 pub fn names_ts(command: &Document) -> bool {
     fn named(value: &Bson) -> bool {
         match value {

@@ -145,7 +145,7 @@ pub(super) fn aggregate(model: &mut Model, name: &str, command: &Document) -> Op
     })
 }
 
-/// Whether what a write stage does depends on the order of its rows.
+/// Returns whether the effect of a write stage depends on the order of its rows.
 fn has_unique(model: &Model, name: &str) -> bool {
     model
         .get(name)
@@ -154,7 +154,7 @@ fn has_unique(model: &Model, name: &str) -> bool {
         .any(|index| index.flag("unique"))
 }
 
-/// The target keeps its settings; its documents are new ones.
+/// The target keeps its settings and gets new documents.
 fn out(model: &mut Model, into: &str, rows: Vec<Document>) -> Option<()> {
     if has_unique(model, into) {
         return None;
@@ -166,23 +166,23 @@ fn out(model: &mut Model, into: &str, rows: Vec<Document>) -> Option<()> {
     Some(())
 }
 
-/// What went wrong first; the rows behind it in their batch are written all the same.
+/// The first error. The following rows of the same batch are written in any case.
 fn merge(model: &mut Model, spec: &Document, rows: Vec<Document>) -> Option<Result<(), i64>> {
     let into = spec.get_str("into").expect("a name");
     if has_unique(model, into) {
         return None;
     }
-    // Rows are written a batch at a time: behind one with a failure nothing is, and where batches end is nobody's promise.
+    // Rows are written in batches. After a batch with an error nothing is written, and the size of batches is not defined.
     let bytes = rows.iter().map(|row| row.to_vec().expect("encodes").len());
     let one_batch = rows.len() < 200 && bytes.sum::<usize>() < 100_000;
     let how = &spec["whenMatched"];
     let by_name = matches!(how.as_str(), Some("merge" | "keepExisting"));
     let mut failed = Ok(());
     for mut row in rows {
-        // What a row before it has made end (a date of long ago) is gone for this one.
+        // If an earlier row has ended a document (with a past date), this row does not see it.
         model.expire();
         if by_name {
-            // It is an update with $set or $setOnInsert: new fields come in the order of their names.
+            // The stage is an update with $set or $setOnInsert, so new fields are added in the order of their names.
             let mut fields: Vec<(String, Bson)> = row.into_iter().collect();
             fields.sort_by(|(a, _), (b, _)| (a != "_id", a).cmp(&(b != "_id", b)));
             row = fields.into_iter().collect();
@@ -198,7 +198,7 @@ fn merge(model: &mut Model, spec: &Document, rows: Vec<Document>) -> Option<Resu
             }
             continue;
         };
-        // Numbers of two types: which of them stays is another question.
+        // Equal numbers of two types: which one stays is not defined.
         if there.doc["_id"] != row["_id"] {
             return None;
         }

@@ -8,7 +8,7 @@ use super::super::order::by_sort;
 use super::super::state::{self, Collection, Model};
 use super::{Expect, filter, names_ts};
 
-/// Whether a find is told to take an index that is not there.
+/// Returns whether the hint of a find names an index that does not exist.
 pub fn bad_hint(collection: Option<&Collection>, command: &Document) -> bool {
     match (collection, command.get_str("hint")) {
         (Some(collection), Ok(hint)) => {
@@ -47,7 +47,7 @@ pub(super) fn find(model: &Model, name: &str, command: &Document) -> Expect {
     Expect::Ordered(show(rows.into_iter().skip(skip).take(limit).collect()))
 }
 
-/// explain counts what a find would return.
+/// explain counts the documents that the find would return.
 pub(super) fn explain(model: &Model, command: &Document) -> Expect {
     let command = command.get_document("explain").expect("a command");
     let name = command.get_str("find").expect("a collection");
@@ -87,7 +87,7 @@ pub(super) fn distinct(model: &Model, name: &str, command: &Document) -> Expect 
     })))
 }
 
-/// How many to leave out, and how many to take at most.
+/// Returns the skip and the limit.
 fn window(command: &Document) -> (usize, usize) {
     let skip = command.get_i32("skip").unwrap_or(0) as usize;
     let limit = command

@@ -1,4 +1,4 @@
-//! Collections and indexes: made, changed and dropped.
+//! Collections and indexes: creating, changing and dropping them.
 
 use bson::{Bson, Document};
 
@@ -53,7 +53,7 @@ fn make_indexes(collection: &mut Collection, command: &Document) -> Expect {
         let key = spec.get_document("key").expect("a key");
         key.len() == 1 && key.contains_key("_ts")
     };
-    // All of them are compared with what there is before one is built.
+    // All of them are compared with the existing indexes before any is built.
     let contradicts = |spec: &Document| {
         let there = collection.index(spec.get_str("name").expect("a name"));
         there.is_some_and(|there| there.spec != *spec)
@@ -136,7 +136,7 @@ pub(super) fn coll_mod(model: &mut Model, name: &str, command: &Document) -> Exp
         return Expect::Fields(vec![]);
     };
     if change.contains_key("keyPattern") {
-        // The one that shows the default; one that was given another name is found by its key as well.
+        // The index that shows the default can also be found by its key, even if it has another name.
         if collection.default.is_none() {
             return Expect::Error(27);
         }

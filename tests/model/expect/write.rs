@@ -7,7 +7,7 @@ use super::super::order::{by_sort, number};
 use super::super::state::Model;
 use super::{BulkDone, Expect, filter, names_ts};
 
-/// What one update statement did.
+/// The result of one update statement.
 struct Done {
     n: i64,
     modified: i64,
@@ -92,8 +92,8 @@ pub(super) fn update(model: &mut Model, name: &str, command: &Document) -> Optio
     })
 }
 
-/// Whether a write counts as a change. Arithmetic that ends in NaN always does: a NaN is not the NaN it was. So does
-/// $currentDate, and a $push that adds or sorts, whatever is left of it.
+/// Returns whether a write counts as a modification. Arithmetic with the result NaN always does, because NaN is not equal
+/// to NaN. So does $currentDate, and a $push that adds or sorts, whatever the result is.
 fn modified(update: &Bson, before: &Document, after: &Document) -> bool {
     let Some(update) = update.as_document() else {
         return !unchanged(after, before);
@@ -103,7 +103,7 @@ fn modified(update: &Bson, before: &Document, after: &Document) -> bool {
         Some(array) => after
             .get_array(array)
             .is_ok_and(|array| array.iter().any(is_nan)),
-        // The other positional forms ask for numbers above some other, which a NaN is not.
+        // The other positional forms select numbers greater than another, which NaN is not.
         None => after.get(path).is_some_and(is_nan),
     };
     let calculated = ["$inc", "$mul"]
@@ -125,7 +125,7 @@ fn modified(update: &Bson, before: &Document, after: &Document) -> bool {
 
 impl Change<'_> {
     fn make(&self, model: &mut Model, name: &str) -> Option<Result<Done, i64>> {
-        // A statement sees what the ones before it did.
+        // A statement sees the effects of the statements before it.
         model.move_to(model.now);
         let collection = model.get(name);
         let mut found = collection.matching(&self.filter, self.names_ts);
@@ -215,7 +215,7 @@ pub(super) fn delete(model: &mut Model, name: &str, command: &Document) -> Optio
     })
 }
 
-/// Removes what a statement selects, and tells how many that were.
+/// Removes the documents that a statement selects, and returns their number.
 fn remove(
     model: &mut Model,
     name: &str,
@@ -284,7 +284,7 @@ pub(super) fn find_and_modify(model: &mut Model, name: &str, command: &Document)
     })
 }
 
-/// What findAndModify shows of a document.
+/// Returns the document that findAndModify shows.
 fn shown(command: &Document, document: Document) -> Document {
     match command.get_document("fields") {
         Ok(fields) => project(fields, &document),
@@ -292,7 +292,8 @@ fn shown(command: &Document, document: Document) -> Document {
     }
 }
 
-/// Statements of several kinds, on several collections. `None` as soon as one of them depends on the order of documents.
+/// Statements of several kinds on several collections. Returns `None` as soon as one of them depends on the order of
+/// documents.
 pub(super) fn bulk_write(model: &mut Model, command: &Document) -> Option<Expect> {
     let ordered = command.get_bool("ordered").unwrap_or(true);
     let names: Vec<String> = command
@@ -307,7 +308,7 @@ pub(super) fn bulk_write(model: &mut Model, command: &Document) -> Option<Expect
         .collect();
     let mut done = Vec::new();
     for op in command.get_array("ops").expect("ops") {
-        // What an op before it has ended (a date of long ago) is gone for this one.
+        // If an earlier operation has ended a document (with a past date), this one does not see it.
         model.expire();
         let op = op.as_document().expect("an op");
         let (kind, at) = op.iter().next().expect("an op");
@@ -345,7 +346,7 @@ pub(super) fn bulk_write(model: &mut Model, command: &Document) -> Option<Expect
         let failed = one.is_err();
         done.push(one.unwrap_or_else(|code| BulkDone {
             error: Some(code),
-            // An update that failed says so of both its figures.
+            // An update that failed reports 0 for both counts.
             modified: (kind == "update").then_some(0),
             ..BulkDone::plain(0, None)
         }));

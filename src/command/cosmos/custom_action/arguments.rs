@@ -24,29 +24,29 @@ impl<'a> ActionArguments<'a> {
     /// such a field would silently have no effect.
     pub fn read(call: &Call<'a>, known: &[&str]) -> Result<Self> {
         call.only(known)?;
-        let mut asked = Self::default();
+        let mut arguments = Self::default();
         for arg in call.args().skip(1) {
             match arg.name() {
-                "collection" => asked.collection = arg.str()?,
+                "collection" => arguments.collection = arg.str()?,
                 MANUAL => {
                     let units = arg.int()?;
-                    let bought = units.map(|units| units_in(units, 400, 100).map(Offer::Manual));
-                    asked.buy(bought.transpose()?)?;
+                    let offer = units.map(|units| units_in(units, 400, 100).map(Offer::Manual));
+                    arguments.set_offer(offer.transpose()?)?;
                 }
                 AUTOSCALE => {
-                    let bought = arg.doc()?.map(autoscale);
-                    asked.buy(bought.transpose()?)?;
+                    let offer = arg.doc()?.map(autoscale);
+                    arguments.set_offer(offer.transpose()?)?;
                 }
-                "shardKey" => asked.shard_key = shard_key(&arg)?,
-                "indexes" => asked.indexes = arg.docs()?,
-                "showIndexes" => asked.show_indexes = arg.bool()?.unwrap_or(false),
+                "shardKey" => arguments.shard_key = shard_key(&arg)?,
+                "indexes" => arguments.indexes = arg.docs()?,
+                "showIndexes" => arguments.show_indexes = arg.bool()?.unwrap_or(false),
                 _ => return Err(arg.unknown()),
             }
         }
-        Ok(asked)
+        Ok(arguments)
     }
 
-    fn buy(&mut self, offer: Option<Offer>) -> Result<()> {
+    fn set_offer(&mut self, offer: Option<Offer>) -> Result<()> {
         if self.offer.is_some() && offer.is_some() {
             return Err(Error::bad_value(
                 "customAction takes either offerThroughput or autoScaleSettings, not both",

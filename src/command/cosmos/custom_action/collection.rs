@@ -1,7 +1,7 @@
 //! The actions on collections.
 
-use super::indexes::{self, Plan};
-use super::work::{CustomActionWork, NewProvision, UndoableCommand, asked_for};
+use super::indexes::{self, IndexChanges};
+use super::work::{CustomActionWork, NewProvision, UndoableCommand, client_command};
 use super::{ActionArguments, put_offer};
 use crate::command::{Call, Outcome};
 use crate::cosmos::{Offer, Provisioned};
@@ -14,77 +14,78 @@ const MAX_UNSHARDED: u32 = 10_000;
 
 pub fn create(
     call: &Call<'_>,
-    asked: &ActionArguments<'_>,
+    arguments: &ActionArguments<'_>,
     _: &mut DocBuilder<'_>,
 ) -> Result<Outcome> {
-    let name = asked.collection(call)?;
+    let name = arguments.collection(call)?;
     if call.context.catalog.get(call.database(), name)?.is_some() {
         return Err(Error::new(
             Code::NamespaceExists,
             format!("Collection {}.{name} already exists.", call.database()),
         ));
     }
-    let sale = NewProvision {
-        offer: asked.offer,
-        shard_key: asked.shard_key.clone(),
+    let provision = NewProvision {
+        offer: arguments.offer,
+        shard_key: arguments.shard_key.clone(),
     };
-    check_offer(&sale)?;
+    check_offer(&provision)?;
     let body = |verb: &str| {
         DocBuf::build(|body| {
             body.put_str(verb, name).put_str("$db", call.database());
         })
     };
-    let mut deeds = vec![UndoableCommand {
-        work: asked_for(call, &body("create")),
-        undo: Some(asked_for(call, &body("drop"))),
+    let mut commands = vec![UndoableCommand {
+        work: client_command(call, &body("create")),
+        undo: Some(client_command(call, &body("drop"))),
     }];
-    if let Some(specs) = &asked.indexes {
+    if let Some(specs) = &arguments.indexes {
         let specs = indexes::check(call, specs)?;
         if !specs.is_empty() {
-            deeds.push(UndoableCommand {
+            commands.push(UndoableCommand {
                 work: indexes::make(call, name, specs.iter().map(|(spec, _)| *spec)),
                 undo: None,
             });
         }
     }
-    Ok(CustomActionWork::begin(call, name, deeds, sale))
+    Ok(CustomActionWork::begin(call, name, commands, provision))
 }
 
 pub fn update(
     call: &Call<'_>,
-    asked: &ActionArguments<'_>,
+    arguments: &ActionArguments<'_>,
     _: &mut DocBuilder<'_>,
 ) -> Result<Outcome> {
-    let name = asked.collection(call)?;
-    let sold = find(call, name)?;
-    let sale = NewProvision {
-        offer: asked.offer.or(sold.offer),
-        shard_key: sold.shard_key,
+    let name = arguments.collection(call)?;
+    let provisioned = find(call, name)?;
+    let provision = NewProvision {
+        offer: arguments.offer.or(provisioned.offer),
+        shard_key: provisioned.shard_key,
     };
-    check_offer(&sale)?;
-    let mut deeds = Vec::new();
-    if let Some(specs) = &asked.indexes {
-        deeds = Plan::new(call, name, indexes::check(call, specs)?)?.deeds(call, name);
+    check_offer(&provision)?;
+    let mut commands = Vec::new();
+    if let Some(specs) = &arguments.indexes {
+        commands =
+            IndexChanges::new(call, name, indexes::check(call, specs)?)?.commands(call, name);
     }
-    Ok(CustomActionWork::begin(call, name, deeds, sale))
+    Ok(CustomActionWork::begin(call, name, commands, provision))
 }
 
 pub fn get(
     call: &Call<'_>,
-    asked: &ActionArguments<'_>,
+    arguments: &ActionArguments<'_>,
     reply: &mut DocBuilder<'_>,
 ) -> Result<Outcome> {
-    let name = asked.collection(call)?;
-    let sold = find(call, name)?;
+    let name = arguments.collection(call)?;
+    let provisioned = find(call, name)?;
     reply
         .put_str("database", call.database())
         .put_str("collection", name);
-    if let Some(key) = &sold.shard_key {
+    if let Some(key) = &provisioned.shard_key {
         reply.put_doc("shardKeyDefinition", key.as_doc());
     }
     let offers = &call.context.cosmos.offers;
-    put_offer(reply, offers.shown(call.database(), &sold));
-    if asked.show_indexes
+    put_offer(reply, offers.shown(call.database(), &provisioned));
+    if arguments.show_indexes
         && let Some(there) = call.context.catalog.get(call.database(), name)?
     {
         let mut indexes = reply.array("indexes");
@@ -112,9 +113,9 @@ fn find(call: &Call<'_>, name: &str) -> Result<Provisioned> {
     Ok(offers.collection(&call.namespace(name), uuid))
 }
 
-fn check_offer(sale: &NewProvision) -> Result<()> {
-    let much = sale.offer.map_or(0, Offer::units) > MAX_UNSHARDED;
-    match much && sale.shard_key.is_none() {
+fn check_offer(provision: &NewProvision) -> Result<()> {
+    let much = provision.offer.map_or(0, Offer::units) > MAX_UNSHARDED;
+    match much && provision.shard_key.is_none() {
         true => Err(Error::bad_value(format!(
             "A collection without a shardKey has at most {MAX_UNSHARDED} request units per second"
         ))),

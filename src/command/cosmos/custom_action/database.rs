@@ -7,7 +7,7 @@ use crate::value::DocBuilder;
 
 pub fn create(
     call: &Call<'_>,
-    asked: &ActionArguments<'_>,
+    arguments: &ActionArguments<'_>,
     _: &mut DocBuilder<'_>,
 ) -> Result<Outcome> {
     if exists(call) {
@@ -17,18 +17,20 @@ pub fn create(
         ));
     }
     let offers = &call.context.cosmos.offers;
-    offers.set_database(call.database(), asked.offer);
+    offers.set_database(call.database(), arguments.offer);
     Ok(Outcome::Reply)
 }
 
 pub fn update(
     call: &Call<'_>,
-    asked: &ActionArguments<'_>,
+    arguments: &ActionArguments<'_>,
     _: &mut DocBuilder<'_>,
 ) -> Result<Outcome> {
     find(call)?;
     let offers = &call.context.cosmos.offers;
-    let offer = asked.offer.or_else(|| offers.of_database(call.database()));
+    let offer = arguments
+        .offer
+        .or_else(|| offers.of_database(call.database()));
     offers.set_database(call.database(), offer);
     Ok(Outcome::Reply)
 }

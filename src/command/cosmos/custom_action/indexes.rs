@@ -1,6 +1,6 @@
 //! The indexes of an action: creates them, or replaces the existing ones with them.
 
-use super::work::{UndoableCommand, asked_for};
+use super::work::{UndoableCommand, client_command};
 use crate::command::Call;
 use crate::command::index_spec::{self, Unknown};
 use crate::cosmos::strict;
@@ -16,9 +16,9 @@ use crate::value::{Doc, DocBuf};
 /// New indexes are created first, then the old ones are dropped. Indexes that have the name or the key of an old one cannot
 /// be created beside it, so they come last. If an index cannot be created, the steps before it are undone.
 #[derive(Default)]
-pub struct Plan<'a> {
+pub struct IndexChanges<'a> {
     first: Vec<Doc<'a>>,
-    gone: Vec<DocBuf>,
+    old: Vec<DocBuf>,
     last: Vec<Doc<'a>>,
 }
 
@@ -58,10 +58,10 @@ pub fn make<'s>(
         list.end();
         body.put_str("$db", call.database());
     });
-    asked_for(call, &body)
+    client_command(call, &body)
 }
 
-fn take_away<'s>(
+fn drop_indexes<'s>(
     call: &Call<'_>,
     collection: &str,
     specs: impl Iterator<Item = Doc<'s>>,
@@ -75,7 +75,7 @@ fn take_away<'s>(
         list.end();
         body.put_str("$db", call.database());
     });
-    asked_for(call, &body)
+    client_command(call, &body)
 }
 
 fn name(spec: Doc<'_>) -> &str {
@@ -86,17 +86,17 @@ fn key(spec: Doc<'_>) -> Doc<'_> {
     spec.get("key").as_doc().unwrap_or(Doc::EMPTY)
 }
 
-// === impl Plan ===
+// === impl IndexChanges ===
 
-impl<'a> Plan<'a> {
+impl<'a> IndexChanges<'a> {
     pub fn new(
         call: &Call<'_>,
         collection: &str,
         wanted: Vec<(Doc<'a>, WantedIndex)>,
     ) -> Result<Self> {
         let there = call.context.catalog.get(call.database(), collection)?;
-        let mut gone = there.map_or_else(Vec::new, |there| indexes_of(&there, call.read_point()));
-        gone.retain(|index| !key(index.as_doc()).has("_id") || key(index.as_doc()).count() > 1);
+        let mut old = there.map_or_else(Vec::new, |there| indexes_of(&there, call.read_point()));
+        old.retain(|index| !key(index.as_doc()).has("_id") || key(index.as_doc()).count() > 1);
         let mut plan = Self::default();
         let mut new = Vec::new();
         for (spec, wanted) in wanted {
@@ -104,13 +104,13 @@ impl<'a> Plan<'a> {
                 WantedIndex::Id => {}
                 // A new default TTL replaces the old one by itself.
                 WantedIndex::Default { .. } => {
-                    gone.retain(|index| !is_ts_key(key(index.as_doc())));
+                    old.retain(|index| !is_ts_key(key(index.as_doc())));
                     plan.last.push(spec);
                 }
                 WantedIndex::Index(index) => {
                     let described = DocBuf::build(|doc| index.describe(doc));
-                    match gone.iter().position(|old| old.bytes() == described.bytes()) {
-                        Some(same) => _ = gone.swap_remove(same),
+                    match old.iter().position(|old| old.bytes() == described.bytes()) {
+                        Some(same) => _ = old.swap_remove(same),
                         None => new.push(spec),
                     }
                 }
@@ -121,36 +121,36 @@ impl<'a> Plan<'a> {
                 let old = old.as_doc();
                 name(old) == name(spec) || key(old).bytes() == key(spec).bytes()
             };
-            match gone.iter().any(clashes) {
+            match old.iter().any(clashes) {
                 true => plan.last.push(spec),
                 false => plan.first.push(spec),
             }
         }
-        plan.gone = gone;
+        plan.old = old;
         Ok(plan)
     }
 
-    pub fn deeds(self, call: &Call<'_>, collection: &str) -> Vec<UndoableCommand> {
-        let mut deeds = Vec::new();
-        let Self { first, gone, last } = self;
+    pub fn commands(self, call: &Call<'_>, collection: &str) -> Vec<UndoableCommand> {
+        let mut commands = Vec::new();
+        let Self { first, old, last } = self;
         if !first.is_empty() {
-            deeds.push(UndoableCommand {
+            commands.push(UndoableCommand {
                 work: make(call, collection, first.iter().copied()),
-                undo: Some(take_away(call, collection, first.iter().copied())),
+                undo: Some(drop_indexes(call, collection, first.iter().copied())),
             });
         }
-        if !gone.is_empty() {
-            deeds.push(UndoableCommand {
-                work: take_away(call, collection, gone.iter().map(DocBuf::as_doc)),
-                undo: Some(make(call, collection, gone.iter().map(DocBuf::as_doc))),
+        if !old.is_empty() {
+            commands.push(UndoableCommand {
+                work: drop_indexes(call, collection, old.iter().map(DocBuf::as_doc)),
+                undo: Some(make(call, collection, old.iter().map(DocBuf::as_doc))),
             });
         }
         if !last.is_empty() {
-            deeds.push(UndoableCommand {
+            commands.push(UndoableCommand {
                 work: make(call, collection, last.iter().copied()),
                 undo: None,
             });
         }
-        deeds
+        commands
     }
 }

@@ -117,8 +117,8 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             action.name
         )));
     };
-    let asked = ActionArguments::read(call, action.fields)?;
-    run(call, &asked, reply)
+    let arguments = ActionArguments::read(call, action.fields)?;
+    run(call, &arguments, reply)
 }
 
 /// Writes `provisionedThroughput`, and `autoScaleSettings` if the throughput scales automatically.

@@ -31,11 +31,11 @@ pub struct CustomActionWork {
     context: Arc<Context>,
     database: String,
     collection: String,
-    sale: Option<NewProvision>,
+    provision: Option<NewProvision>,
 }
 
 /// Returns a command as the client could have sent it, as work that runs with the client's rights.
-pub fn asked_for(call: &Call<'_>, body: &DocBuf) -> Box<dyn Work> {
+pub fn client_command(call: &Call<'_>, body: &DocBuf) -> Box<dyn Work> {
     let request = Request::new(body.bytes().to_vec());
     dispatch::later(call.context, call.client, request)
 }
@@ -46,32 +46,32 @@ impl CustomActionWork {
     pub fn begin(
         call: &Call<'_>,
         collection: &str,
-        mut deeds: Vec<UndoableCommand>,
-        sale: NewProvision,
+        mut commands: Vec<UndoableCommand>,
+        provision: NewProvision,
     ) -> Outcome {
-        deeds.reverse();
+        commands.reverse();
         Outcome::Work(Box::new(Self {
-            left: deeds,
+            left: commands,
             undo: Vec::new(),
             failed: None,
             context: Arc::clone(call.context),
             database: call.database().to_owned(),
             collection: collection.to_owned(),
-            sale: Some(sale),
+            provision: Some(provision),
         }))
     }
 
     /// Stores the throughput after all commands are done.
-    fn sell(&mut self) -> Result<()> {
+    fn provision(&mut self) -> Result<()> {
         self.undo.clear();
         let there = self.context.catalog.get(&self.database, &self.collection)?;
-        if let (Some(there), Some(sale)) = (there, self.sale.take()) {
+        if let (Some(there), Some(provision)) = (there, self.provision.take()) {
             self.context.cosmos.offers.set_collection(
                 format!("{}.{}", self.database, self.collection),
                 Provisioned {
                     uuid: *there.uuid().as_bytes(),
-                    offer: sale.offer,
-                    shard_key: sale.shard_key,
+                    offer: provision.offer,
+                    shard_key: provision.shard_key,
                 },
             );
         }
@@ -94,17 +94,17 @@ impl Task for CustomActionWork {
                 }
             });
         }
-        let Some(deed) = self.left.last_mut() else {
-            self.sell()?;
+        let Some(command) = self.left.last_mut() else {
+            self.provision()?;
             return Ok(Step::Done);
         };
-        match run(&mut *deed.work) {
+        match run(&mut *command.work) {
             Ok(Some(step)) => return Ok(step),
             Ok(None) => {
                 let done = self.left.pop();
-                self.undo.extend(done.and_then(|deed| deed.undo));
+                self.undo.extend(done.and_then(|command| command.undo));
                 if self.left.is_empty() {
-                    self.sell()?;
+                    self.provision()?;
                     return Ok(Step::Done);
                 }
             }

@@ -3,7 +3,7 @@ use std::time::Duration;
 use bson::{Bson, Document, doc};
 
 use super::{Server, batch, code, run, with};
-use crate::command::tests::server::{begin, finish, go_on_for};
+use crate::command::tests::server::{begin, finish, run_steps};
 use crate::config::Cosmos;
 
 #[test]
@@ -101,7 +101,7 @@ fn databases_and_collections_have_throughput() {
 }
 
 #[test]
-fn bad_input_is_told_and_changes_nothing() {
+fn bad_input_is_refused_and_changes_nothing() {
     let mut server = with(Cosmos::default());
     for n in [1, 1] {
         run(&mut server, doc! {"insert": "c", "documents": [{"a": n}]});
@@ -293,7 +293,7 @@ fn indexes(server: &mut Server, collection: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_list_of_indexes_takes_the_place_of_another_or_nothing_changes() {
+fn a_list_of_indexes_replaces_another_or_nothing_changes() {
     let mut server = with(Cosmos::default());
     let twins = vec![doc! {"a": 1, "b": 1}, doc! {"a": 1, "b": 2}];
     run(&mut server, doc! {"insert": "c", "documents": twins});
@@ -377,7 +377,7 @@ fn a_list_of_indexes_takes_the_place_of_another_or_nothing_changes() {
 }
 
 #[test]
-fn what_could_not_be_made_whole_is_not_there() {
+fn a_failed_create_leaves_no_collection() {
     let mut server = with(Cosmos {
         strict: true,
         ..Cosmos::default()
@@ -402,7 +402,7 @@ fn what_could_not_be_made_whole_is_not_there() {
 
 /// Whenever the client leaves, the indexes are either all old or all new.
 #[test]
-fn an_update_that_is_abandoned_leaves_nothing_half_done() {
+fn an_abandoned_update_leaves_all_old_or_all_new_indexes() {
     let mut server = with(Cosmos::default());
     let documents: Vec<Document> = (0..3000).map(|n| doc! {"a": n, "b": n}).collect();
     run(&mut server, doc! {"insert": "c", "documents": documents});
@@ -420,7 +420,7 @@ fn an_update_that_is_abandoned_leaves_nothing_half_done() {
     let old = indexes(&mut server, "c");
     let mut abandoned = 0;
     for steps in 0.. {
-        let done = go_on_for(&mut server, update(new.clone()), steps);
+        let done = run_steps(&mut server, update(new.clone()), steps);
         let mut there = indexes(&mut server, "c");
         there.sort();
         if done {
@@ -436,7 +436,7 @@ fn an_update_that_is_abandoned_leaves_nothing_half_done() {
 /// Another client is slowly building an index that the undo must create again. Abandoning the action does not wait for that.
 /// The rest is undone when the other client is done.
 #[tokio::test]
-async fn an_update_that_is_abandoned_waits_for_others_in_the_background() {
+async fn an_abandoned_update_is_undone_in_the_background() {
     let mut server = with(Cosmos::default());
     let documents: Vec<Document> = (0..3000).map(|n| doc! {"a": n, "b": n}).collect();
     run(&mut server, doc! {"insert": "c", "documents": documents});

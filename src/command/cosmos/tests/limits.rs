@@ -106,7 +106,7 @@ fn bulk_writes_are_limited_collection_by_collection() {
 }
 
 #[test]
-fn what_does_nothing_costs_one_unit() {
+fn commands_without_effect_cost_one_unit() {
     let mut server = limited(&["3"]);
     let update = doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"a": 1}}}]};
     let refused = |reply: Document| !failed(&reply).is_empty();
@@ -172,7 +172,7 @@ fn every_command_on_documents_is_limited() {
 }
 
 #[test]
-fn throughput_is_bought_for_a_collection_or_a_database() {
+fn throughput_is_provisioned_for_a_collection_or_a_database() {
     let mut server = limited(&["10"]);
     let spend = |server: &mut Server, collection: &str, n: usize| {
         let insert = doc! {"insert": collection, "documents": vec![doc! {}; n], "ordered": false};

@@ -30,7 +30,7 @@ fn both() -> (Server, Server) {
 }
 
 #[test]
-fn what_the_service_refuses_is_refused() {
+fn strict_mode_refuses_what_the_service_refuses() {
     let sorted = |sort: Document| doc! {"find": "c", "sort": sort};
     let pipeline =
         |stages: Vec<Document>| doc! {"aggregate": "c", "pipeline": stages, "cursor": {}};

@@ -277,7 +277,7 @@ fn run(
         effort: Effort::default(),
         rights: Rights::All,
         generic,
-        own,
+        own: &own,
     };
     if context.users.is_on() {
         guard::enter(&mut call)?;

@@ -67,7 +67,7 @@ fn a_refusal_repeats_the_command_without_its_secrets() {
 }
 
 #[test]
-fn what_changes_for_a_user_changes_at_once() {
+fn changes_of_a_user_take_effect_at_once() {
     let mut server = logged_in(&["read@shop"]);
     let users = &server.0.context().clone().users;
     let ann = UserName::new("ann", "admin");
@@ -90,7 +90,7 @@ fn what_changes_for_a_user_changes_at_once() {
 }
 
 #[test]
-fn an_open_server_asks_nobody_and_the_first_admin_closes_it() {
+fn access_control_is_off_until_the_first_admin_exists() {
     let mut server = server(Config::default());
     let bob = |roles: Vec<&str>| doc! {"createUser": "bob", "pwd": "x", "roles": roles, "mechanisms": ["SCRAM-SHA-1"]};
     assert_eq!(code(&mut server, "shop", &bob(vec!["readWrite"])), None);
@@ -100,7 +100,7 @@ fn an_open_server_asks_nobody_and_the_first_admin_closes_it() {
 }
 
 #[test]
-fn the_localhost_exception_makes_the_first_user_and_nothing_else() {
+fn the_localhost_exception_allows_only_creating_the_first_user() {
     let mut server = server(Config {
         accounts: Accounts {
             list: Vec::new(),

@@ -47,7 +47,7 @@ fn lists_show_what_the_user_may_use() {
 }
 
 #[test]
-fn sessions_of_others_are_out_of_reach() {
+fn sessions_of_other_users_cannot_be_used() {
     let mut server = logged_in(&["readWrite@shop"]);
     let id = bson::Uuid::new();
     let own = doc! {"id": id};
@@ -84,7 +84,7 @@ fn sessions_of_others_are_out_of_reach() {
 }
 
 #[test]
-fn a_session_is_the_users_own() {
+fn a_session_belongs_to_its_user() {
     let mut server = logged_in(&["root"]);
     assert_eq!(
         code(
@@ -102,7 +102,7 @@ fn a_session_is_the_users_own() {
 }
 
 #[test]
-fn who_asks_what_runs_sees_their_own() {
+fn current_op_shows_the_users_own_operations() {
     let mut server = logged_in(&["root"]);
     let fill = doc! {"insert": "c", "documents": [{}, {}, {}]};
     assert_eq!(code(&mut server, "shop", &fill), None);
@@ -131,7 +131,7 @@ fn who_asks_what_runs_sees_their_own() {
 }
 
 #[test]
-fn cursors_belong_to_whoever_opened_them() {
+fn cursors_belong_to_the_user_who_opened_them() {
     let mut server = logged_in(&["root"]);
     let documents: Vec<_> = (0..5).map(|n| doc! {"_id": n}).collect();
     assert_eq!(

@@ -348,7 +348,7 @@ fn table() -> Vec<(&'static str, Document, &'static str)> {
 }
 
 #[test]
-fn each_role_against_each_kind_of_command() {
+fn each_role_may_run_what_the_table_says() {
     let table = table();
     for (letter, role) in ROLES {
         let mut server = logged_in(&[*role]);
@@ -400,7 +400,7 @@ fn each_role_against_each_kind_of_command() {
 }
 
 #[test]
-fn every_command_says_what_it_needs() {
+fn every_command_declares_its_privileges() {
     for command in COMMANDS.entries() {
         let says = !matches!(command.facts.needs, Needs::Everything);
         assert!(

@@ -1,6 +1,8 @@
 //! Tables of filters and sorts: which index they use, and with which bounds.
 
-mod law;
+mod dice;
+mod joins;
+mod plans;
 
 use std::sync::Arc;
 
@@ -288,11 +290,11 @@ fn which_index_wins() {
         let (filter, sorting) = (filter(&query), sorting(&sort));
         let plan = plan(&filter, &keys_of(&sorting), None, &facts).unwrap();
         let first = match &plan.access {
-            Access::Union(ways) => &ways[0],
+            AccessPath::Union(accesses) => &accesses[0],
             access => access,
         };
         let found = match first {
-            Access::IndexScan(scan) => Some(scan.spec.name.as_str()),
+            AccessPath::IndexScan(scan) => Some(scan.spec.name.as_str()),
             _ => None,
         };
         assert_eq!(found, expected, "{query} {sort}");
@@ -300,8 +302,8 @@ fn which_index_wins() {
     let filter = filter(&doc! {"a": 1});
     let hinted = |hint: Hint| match plan(&filter, &[], Some(&hint), &facts) {
         Ok(plan) => match plan.access {
-            Access::IndexScan(scan) => Ok(scan.spec.name.clone()),
-            Access::CollScan(direction) => Ok(direction.name().to_owned()),
+            AccessPath::IndexScan(scan) => Ok(scan.spec.name.clone()),
+            AccessPath::CollScan(direction) => Ok(direction.name().to_owned()),
             access => panic!("{access:?}"),
         },
         Err(error) => Err(error.code().number()),
@@ -355,7 +357,7 @@ fn when_a_plan_is_exact() {
         let filter = filter(&query);
         let plan_of = |multikey| plan(&filter, &[], None, &ab(multikey)).unwrap();
         assert_eq!(plan_of(0).exact, expected, "{query}");
-        let by_id = matches!(plan_of(1).access, Access::Ids(_));
+        let by_id = matches!(plan_of(1).access, AccessPath::Ids(_));
         assert_eq!(plan_of(1).exact, expected && by_id, "multikey: {query}");
     }
 }
@@ -376,7 +378,7 @@ fn many_conditions_make_few_ranges() {
         let name = query.keys().next().unwrap().clone();
         let filter = filter(&query);
         let plan = plan(&filter, &[], None, &facts).unwrap();
-        let Access::IndexScan(scan) = &plan.access else {
+        let AccessPath::IndexScan(scan) = &plan.access else {
             panic!("{name}: {:?}", plan.access);
         };
         assert_eq!(scan.ranges.len(), expected, "{name}");
@@ -453,7 +455,7 @@ fn planning_is_linear_in_the_conditions() {
 
 /// A long planning run ends with its command, whatever ends that. It checks after every few thousand units of work.
 #[test]
-fn planning_ends_with_its_command() {
+fn planning_stops_when_its_command_ends() {
     let facts = long_facts();
     let over = || Limit::within(std::time::Duration::ZERO);
     let abandoned = || {

@@ -1,7 +1,7 @@
 //! Converts text and numbers to binary data and back.
 
 use super::super::text::check_length;
-use super::target::{Format, Options, fail};
+use super::target::{ConvertOptions, Format, fail};
 use crate::error::{Error, Result};
 use crate::value::{Type, Value};
 
@@ -51,7 +51,7 @@ pub fn write(bytes: &[u8], subtype: u8, format: Option<Format>) -> Result<Value>
 }
 
 /// Reads binary data from text.
-pub fn read(text: &str, options: Options) -> Result<Value> {
+pub fn read(text: &str, options: ConvertOptions) -> Result<Value> {
     let refuse = |format: &str| {
         fail(format_args!(
             "Input '{text}' is not a valid {format} string in $convert with no onError value"
@@ -109,9 +109,9 @@ pub fn to_number(bytes: &[u8], target: Type, big_endian: bool) -> Result<Value> 
         (Type::Double, bytes) => <[u8; 8]>::try_from(bytes)
             .map(|bytes| Value::double(f64::from_le_bytes(bytes)))
             .map_err(|_| refuse()),
-        (_, &[a]) => whole(i64::from(a as i8), target),
-        (_, &[a, b]) => whole(i16::from_le_bytes([a, b]).into(), target),
-        (_, &[a, b, c, d]) => whole(i32::from_le_bytes([a, b, c, d]).into(), target),
+        (_, &[a]) => integer(i64::from(a as i8), target),
+        (_, &[a, b]) => integer(i16::from_le_bytes([a, b]).into(), target),
+        (_, &[a, b, c, d]) => integer(i32::from_le_bytes([a, b, c, d]).into(), target),
         (Type::Int64, bytes) => <[u8; 8]>::try_from(bytes)
             .map(|bytes| Value::int64(i64::from_le_bytes(bytes)))
             .map_err(|_| refuse()),
@@ -119,7 +119,7 @@ pub fn to_number(bytes: &[u8], target: Type, big_endian: bool) -> Result<Value> 
     }
 }
 
-fn whole(number: i64, target: Type) -> Result<Value> {
+fn integer(number: i64, target: Type) -> Result<Value> {
     Ok(match (target, i32::try_from(number)) {
         (Type::Int32, Ok(small)) => Value::int32(small),
         _ => Value::int64(number),

@@ -1,18 +1,18 @@
 //! `$convert` and its short forms `$toInt`, `$toString`, ...
 //!
-//! [`parse`](parse()) reads the arguments. [`target`] decides which conversion applies, and [`number`] and [`binary`] carry it
-//! out. An error becomes the value of `onError`, if the client gave one.
+//! [`parse`](parse()) reads the arguments. [`target`] decides which conversion applies, and [`number`] and [`binary`] carry
+//! it out. An error becomes the value of `onError`, if the client gave one.
 
 mod binary;
 mod number;
 mod target;
 
-use target::{Options, convert};
+use target::{ConvertOptions, convert};
 
 use super::Env;
-use super::args::{Argument, eval_or, integral_i64};
+use super::args::{ExprArgument, eval_or, integral_i64};
 use super::node::{Expr, ExprOp};
-use crate::args::Wrong;
+use crate::args::ArgumentError;
 use crate::error::{Code, Error, Result};
 use crate::value::{Type, Val, ValueRef};
 
@@ -29,22 +29,24 @@ struct Convert {
 
 /// A short form: `$toInt: x` is `$convert: {input: x, to: "int"}`.
 #[derive(Debug)]
-struct To {
+struct ToType {
     target: Type,
-    options: Options,
+    options: ConvertOptions,
     input: Expr,
 }
 
-pub fn parse(arg: Argument<'_>) -> Result<Expr> {
+pub fn parse(arg: ExprArgument<'_>) -> Result<Expr> {
     let [input, to, format, byte_order, on_error, on_null] = arg.named(
         ["input", "to", "format", "byteOrder", "onError", "onNull"],
         |wrong| {
             Error::failed_to_parse(match wrong {
-                Wrong::NotAnObject(ty) => {
+                ArgumentError::NotAnObject(ty) => {
                     format!("$convert expects an object of named arguments but found: {ty}")
                 }
-                Wrong::Unknown(field) => format!("$convert found an unknown argument: {field}"),
-                Wrong::Missing(field) => format!("Missing '{field}' parameter to $convert"),
+                ArgumentError::Unknown(field) => {
+                    format!("$convert found an unknown argument: {field}")
+                }
+                ArgumentError::Missing(field) => format!("Missing '{field}' parameter to $convert"),
             })
         },
     )?;
@@ -75,7 +77,7 @@ pub fn parse(arg: Argument<'_>) -> Result<Expr> {
 }
 
 /// Parses a short form. `$toUUID` is the one that returns binary data. An array is a list of one argument.
-pub fn to(arg: Argument<'_>, target: Type) -> Result<Expr> {
+pub fn to(arg: ExprArgument<'_>, target: Type) -> Result<Expr> {
     let mut args = arg.list()?;
     if args.len() != 1 {
         return Err(Error::location(
@@ -87,12 +89,12 @@ pub fn to(arg: Argument<'_>, target: Type) -> Result<Expr> {
             ),
         ));
     }
-    Ok(Expr::op(To {
+    Ok(Expr::op(ToType {
         target,
         options: match target {
-            Type::Binary => Options::uuid(),
-            Type::String => Options::auto(),
-            _ => Options::default(),
+            Type::Binary => ConvertOptions::uuid(),
+            Type::String => ConvertOptions::auto(),
+            _ => ConvertOptions::default(),
         },
         input: args.remove(0),
     }))
@@ -129,11 +131,11 @@ fn type_of(value: ValueRef<'_>) -> Result<Type> {
 // === impl Convert ===
 
 impl Convert {
-    fn options<'a>(&'a self, env: Env<'a>) -> Result<Options> {
+    fn options<'a>(&'a self, env: Env<'a>) -> Result<ConvertOptions> {
         let subtype = eval_or(&self.subtype, env, Val::MISSING)?;
         let format = eval_or(&self.format, env, Val::MISSING)?;
         let byte_order = eval_or(&self.byte_order, env, Val::MISSING)?;
-        Options::new(subtype.as_ref(), format.as_ref(), byte_order.as_ref())
+        ConvertOptions::new(subtype.as_ref(), format.as_ref(), byte_order.as_ref())
     }
 }
 
@@ -172,9 +174,9 @@ impl ExprOp for Convert {
     }
 }
 
-// === impl To ===
+// === impl ToType ===
 
-impl ExprOp for To {
+impl ExprOp for ToType {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
         let input = self.input.eval_in(env)?;
         if input.as_ref().is_nullish() {

@@ -2,7 +2,7 @@
 
 use super::target::fail;
 use crate::error::Result;
-use crate::value::{Decimal, Num, Type, Unread, Value};
+use crate::value::{Decimal, DecimalError, Num, Type, Value};
 
 /// Converts a number to another type. A number that does not fit is an error; a fraction is cut off.
 pub fn cast(num: Num, target: Type) -> Result<Value> {
@@ -26,11 +26,11 @@ pub fn cast(num: Num, target: Type) -> Result<Value> {
                     "Attempt to convert infinity value to integer type in $convert with no onError value",
                 ));
             }
-            let whole = num.to_i64_trunc().ok_or_else(|| overflow(num))?;
+            let integer = num.to_i64_trunc().ok_or_else(|| overflow(num))?;
             if target == Type::Int64 {
-                return Ok(Value::int64(whole));
+                return Ok(Value::int64(integer));
             }
-            i32::try_from(whole)
+            i32::try_from(integer)
                 .map(Value::int32)
                 .map_err(|_| overflow(num))
         }
@@ -84,9 +84,9 @@ pub fn read(text: &str, target: Type) -> Result<Value> {
         _ => {
             let decimal = Decimal::parse(text).map_err(|why| {
                 refuse(match why {
-                    Unread::NoNumber => "Failed to parse string to decimal",
-                    Unread::TooLarge => "Conversion from string to decimal would overflow",
-                    Unread::TooSmall => "Conversion from string to decimal would underflow",
+                    DecimalError::NoNumber => "Failed to parse string to decimal",
+                    DecimalError::TooLarge => "Conversion from string to decimal would overflow",
+                    DecimalError::TooSmall => "Conversion from string to decimal would underflow",
                 })
             })?;
             Ok(Num::Decimal(decimal).to_value())
@@ -116,12 +116,12 @@ fn hex_double(text: &str) -> Option<f64> {
         Some((digits, exponent)) => (digits, exponent.parse::<i32>().ok()?),
         None => (rest, 0),
     };
-    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    if whole.len() + fraction.len() == 0 {
+    let (integer, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    if integer.len() + fraction.len() == 0 {
         return None;
     }
     let mut value = 0f64;
-    for letter in whole.chars() {
+    for letter in integer.chars() {
         value = value * 16.0 + f64::from(letter.to_digit(16)?);
     }
     let mut scale = 1.0 / 16.0;

@@ -8,7 +8,7 @@ use crate::value::{Num, Type, Value, ValueRef, is_true};
 
 /// Options that say how binary data is read and written.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Options {
+pub struct ConvertOptions {
     pub subtype: u8,
     pub format: Option<Format>,
     pub big_endian: bool,
@@ -29,7 +29,7 @@ pub fn fail(message: impl std::fmt::Display) -> Error {
     Error::new(Code::ConversionFailure, message.to_string())
 }
 
-pub fn convert(value: ValueRef<'_>, target: Type, options: Options) -> Result<Value> {
+pub fn convert(value: ValueRef<'_>, target: Type, options: ConvertOptions) -> Result<Value> {
     if value.ty() == target && target != Type::Binary {
         return Ok(value.to_value());
     }
@@ -56,7 +56,7 @@ pub fn convert(value: ValueRef<'_>, target: Type, options: Options) -> Result<Va
     }
 }
 
-fn to_number(value: ValueRef<'_>, target: Type, options: Options) -> Option<Result<Value>> {
+fn to_number(value: ValueRef<'_>, target: Type, options: ConvertOptions) -> Option<Result<Value>> {
     let num = match value.ty() {
         Type::Bool => Num::Int32(i32::from(value.as_bool()?)),
         Type::Date if target != Type::Int32 => Num::Int64(value.as_date()?),
@@ -70,7 +70,7 @@ fn to_number(value: ValueRef<'_>, target: Type, options: Options) -> Option<Resu
     Some(number::cast(num, target))
 }
 
-fn to_string(value: ValueRef<'_>, options: Options) -> Option<Result<Value>> {
+fn to_string(value: ValueRef<'_>, options: ConvertOptions) -> Option<Result<Value>> {
     Some(Ok(Value::string(&match value.ty() {
         Type::Double => number::shortest(value.as_f64()?),
         Type::Int32 => value.as_i32()?.to_string(),
@@ -102,11 +102,11 @@ fn to_string(value: ValueRef<'_>, options: Options) -> Option<Result<Value>> {
 fn to_date(value: ValueRef<'_>) -> Option<Result<Value>> {
     let millis = match value.ty() {
         Type::Double => match number::cast(Num::Double(value.as_f64()?), Type::Int64) {
-            Ok(whole) => whole.as_ref().as_i64()?,
+            Ok(integer) => integer.as_ref().as_i64()?,
             Err(error) => return Some(Err(error)),
         },
         Type::Decimal => match number::cast(Num::Decimal(value.as_decimal()?), Type::Int64) {
-            Ok(whole) => whole.as_ref().as_i64()?,
+            Ok(integer) => integer.as_ref().as_i64()?,
             Err(error) => return Some(Err(error)),
         },
         Type::Int64 => value.as_i64()?,
@@ -136,7 +136,7 @@ fn to_object_id(text: &str) -> Result<Value> {
         })
 }
 
-fn to_binary(value: ValueRef<'_>, options: Options) -> Option<Result<Value>> {
+fn to_binary(value: ValueRef<'_>, options: ConvertOptions) -> Option<Result<Value>> {
     let bytes = match value.ty() {
         Type::Binary => {
             let (subtype, _) = value.as_binary()?;
@@ -166,9 +166,9 @@ fn to_binary(value: ValueRef<'_>, options: Options) -> Option<Result<Value>> {
     Some(Ok(Value::binary(options.subtype, &bytes)))
 }
 
-// === impl Options ===
+// === impl ConvertOptions ===
 
-impl Options {
+impl ConvertOptions {
     pub fn auto() -> Self {
         Self {
             format: Some(Format::Auto),

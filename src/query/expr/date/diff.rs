@@ -1,7 +1,7 @@
 //! `$dateDiff`: counts how many times a unit begins between two dates.
 
 use super::super::Env;
-use super::super::args::{Argument, eval_or, unrecognized};
+use super::super::args::{ExprArgument, eval_or, unrecognized};
 use super::super::node::{Expr, ExprOp};
 use super::civil::iso_weekday;
 use super::unit::{Unit, weekday};
@@ -19,7 +19,7 @@ struct Diff {
     week: Option<Expr>,
 }
 
-pub fn date_diff(arg: Argument<'_>) -> Result<Expr> {
+pub fn date_diff(arg: ExprArgument<'_>) -> Result<Expr> {
     let [start, end, unit, zone, week] = arg.named(
         ["startDate", "endDate", "unit", "timezone", "startOfWeek"],
         unrecognized(

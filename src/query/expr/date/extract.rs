@@ -1,12 +1,12 @@
 //! Operators that return one part of a date: `$year`, `$month`, `$dayOfWeek`, `$isoWeek`, ...
 
 use super::super::Env;
-use super::super::args::Argument;
+use super::super::args::ExprArgument;
 use super::super::node::{Expr, ExprOp};
 use super::civil::{iso_week, iso_weekday};
 use super::zone::Local;
 use super::{ZoneArg, moment_or_null};
-use crate::args::Wrong;
+use crate::args::ArgumentError;
 use crate::error::{Error, Result};
 use crate::value::{Val, Value};
 
@@ -19,7 +19,7 @@ struct Extract {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum DatePart {
     Year,
     Month,
     DayOfMonth,
@@ -41,9 +41,9 @@ pub fn sunday_week(local: &Local) -> i64 {
     (local.date.day_of_year() + 6 - weekday) / 7
 }
 
-// === impl Part ===
+// === impl DatePart ===
 
-impl Part {
+impl DatePart {
     fn of(self) -> fn(&Local) -> i64 {
         match self {
             Self::Year => |local| local.date.year,
@@ -64,17 +64,17 @@ impl Part {
 }
 
 /// Parses a date, a list of one date, or `{date, timezone}`.
-pub fn extract(arg: Argument<'_>, part: Part) -> Result<Expr> {
-    let Argument { name, value, .. } = arg;
+pub fn extract(arg: ExprArgument<'_>, part: DatePart) -> Result<Expr> {
+    let ExprArgument { name, value, .. } = arg;
     let (date, zone) = if arg.plain_object().is_some() {
         let [date, zone] = arg.named(["date", "timezone"], |wrong| match wrong {
-            Wrong::Missing(field) => {
+            ArgumentError::Missing(field) => {
                 let words =
                     format!("missing '{field}' argument to {name}, provided: {name}: {value}");
                 (40539, words)
             }
             // A value that is not an object is the date, so `NotAnObject` does not occur.
-            Wrong::Unknown(field) | Wrong::NotAnObject(field) => {
+            ArgumentError::Unknown(field) | ArgumentError::NotAnObject(field) => {
                 (40535, format!("unrecognized option to {name}: \"{field}\""))
             }
         })?;
@@ -98,7 +98,7 @@ pub fn extract(arg: Argument<'_>, part: Part) -> Result<Expr> {
     };
     Ok(Expr::op(Extract {
         part: part.of(),
-        long: part == Part::IsoWeekYear,
+        long: part == DatePart::IsoWeekYear,
         date: arg.operand(date)?,
         zone: ZoneArg::parse(zone, arg)?,
     }))

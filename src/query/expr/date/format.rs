@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::super::Env;
-use super::super::args::{Argument, eval_or, show, unrecognized};
+use super::super::args::{ExprArgument, eval_or, show, unrecognized};
 use super::super::node::{Expr, ExprOp};
 use super::super::text::string_val;
 use super::civil::{iso_week, iso_weekday};
@@ -21,7 +21,7 @@ struct ToString {
     on_null: Option<Expr>,
 }
 
-pub fn date_to_string(arg: Argument<'_>) -> Result<Expr> {
+pub fn date_to_string(arg: ExprArgument<'_>) -> Result<Expr> {
     let [date, format, zone, on_null] = arg.named(
         ["date", "format", "timezone", "onNull"],
         unrecognized("argument", arg.name, [18629, 18534], |_| 18628),
@@ -40,7 +40,7 @@ const SPECIFIERS: &str = "bBdGHjLmMSuUVwYzZ%";
 pub fn format_arg(
     value: Option<ValueRef<'_>>,
     specifiers: &str,
-    arg: Argument<'_>,
+    arg: ExprArgument<'_>,
 ) -> Result<Option<Expr>> {
     let format = arg.optional(value)?;
     if let Some(text) = format

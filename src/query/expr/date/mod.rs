@@ -1,8 +1,8 @@
 //! Dates: their parts, their text, and arithmetic with them, in any time zone.
 //!
-//! A BSON date is a number of milliseconds since 1970. [`civil`] converts days to calendar dates. [`zone`] gives the offset of
-//! a time zone from UTC, from the time zone database that is compiled in. The other files are operators, each family in its
-//! own. Nothing here reads a clock.
+//! A BSON date is a number of milliseconds since 1970. [`civil`] converts days to calendar dates. [`zone`] gives the offset
+//! of a time zone from UTC, from the time zone database that is compiled in. The other files are operators, each family in
+//! its own. Nothing here reads a clock.
 
 pub mod civil;
 mod diff;
@@ -17,7 +17,7 @@ mod unit;
 pub mod zone;
 
 pub use diff::date_diff;
-pub use extract::{Part, extract};
+pub use extract::{DatePart, extract};
 pub use format::date_to_string;
 pub use parts::{date_from_parts, date_to_parts};
 pub use scan::date_from_string;
@@ -25,7 +25,7 @@ pub use shift::{date_add, date_subtract};
 pub use trunc::date_trunc;
 
 use super::Env;
-use super::args::Argument;
+use super::args::ExprArgument;
 use super::node::Expr;
 use crate::error::{Error, Result};
 use crate::value::{Type, ValueRef};
@@ -42,7 +42,7 @@ enum ZoneArg {
 // === impl ZoneArg ===
 
 impl ZoneArg {
-    fn parse(value: Option<ValueRef<'_>>, arg: Argument<'_>) -> Result<Self> {
+    fn parse(value: Option<ValueRef<'_>>, arg: ExprArgument<'_>) -> Result<Self> {
         let Some(value) = value else {
             return Ok(Self::Known(Zone::UTC));
         };

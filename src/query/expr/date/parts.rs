@@ -1,7 +1,7 @@
 //! `$dateToParts`, `$dateFromParts`.
 
 use super::super::Env;
-use super::super::args::{Argument, integral_i64, show, unrecognized};
+use super::super::args::{ExprArgument, integral_i64, show, unrecognized};
 use super::super::node::{Expr, ExprOp};
 use super::civil::{Civil, MILLIS_PER_DAY, iso_week, iso_weekday, iso_year_start};
 use super::{ZoneArg, moment_or_null};
@@ -40,7 +40,7 @@ const PARTS: [&str; 11] = [
 ];
 const ISO: usize = 7;
 
-pub fn date_to_parts(arg: Argument<'_>) -> Result<Expr> {
+pub fn date_to_parts(arg: ExprArgument<'_>) -> Result<Expr> {
     let [date, zone, iso] = arg.named(
         ["date", "timezone", "iso8601"],
         unrecognized("argument", arg.name, [40524, 40520], |_| 40522),
@@ -52,7 +52,7 @@ pub fn date_to_parts(arg: Argument<'_>) -> Result<Expr> {
     }))
 }
 
-pub fn date_from_parts(arg: Argument<'_>) -> Result<Expr> {
+pub fn date_from_parts(arg: ExprArgument<'_>) -> Result<Expr> {
     let words = unrecognized("argument", arg.name, [40519, 40518], |_| 40516);
     let [
         year,

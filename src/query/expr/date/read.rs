@@ -5,7 +5,7 @@ use super::zone::Zone;
 
 /// The parts of a date that a text contains. A time that is absent is midnight.
 #[derive(Debug, Default)]
-struct Found {
+struct DateFields {
     year: Option<i64>,
     month: Option<i64>,
     day: Option<i64>,
@@ -60,18 +60,19 @@ pub fn read(
         .ok_or_else(|| error("the date is outside the supported range"))
 }
 
-/// Reads a text without a format: `2024-02-29T12:00:00.000Z` and its shorter forms, `29 February 2024`, `February 29, 2024`.
-fn free(text: &str) -> Option<Found> {
+/// Reads a text without a format: `2024-02-29T12:00:00.000Z` and its shorter forms, `29 February 2024`, `February 29,
+/// 2024`.
+fn free(text: &str) -> Option<DateFields> {
     let blank = |c: char| c.is_ascii_whitespace() || c == '\0' || c == '\u{a0}';
     let mut cursor = Cursor {
         rest: text.trim_matches(blank),
     };
-    let mut found = Found::default();
+    let mut found = DateFields::default();
     cursor.date(&mut found)?;
     if cursor.rest.is_empty() {
         return Some(found);
     }
-    if cursor.eat('T') || cursor.eat('t') || cursor.spaces() {
+    if cursor.accept('T') || cursor.accept('t') || cursor.spaces() {
         if cursor.rest.starts_with(|c: char| c.is_ascii_digit()) {
             cursor.time(&mut found)?;
         }
@@ -87,13 +88,13 @@ fn free(text: &str) -> Option<Found> {
     cursor.rest.is_empty().then_some(found)
 }
 
-fn formatted(text: &str, format: &str) -> Option<Found> {
+fn formatted(text: &str, format: &str) -> Option<DateFields> {
     let mut cursor = Cursor { rest: text };
-    let mut found = Found::default();
+    let mut found = DateFields::default();
     let mut letters = format.chars();
     while let Some(letter) = letters.next() {
         if letter != '%' {
-            if !cursor.eat(letter) {
+            if !cursor.accept(letter) {
                 return None;
             }
             continue;
@@ -113,16 +114,16 @@ fn formatted(text: &str, format: &str) -> Option<Found> {
             'b' | 'B' => found.month = Some(cursor.month()?),
             'z' => cursor.zone_into(&mut found)?,
             'Z' => {
-                let sign = if cursor.eat('-') {
+                let sign = if cursor.accept('-') {
                     -1
                 } else {
-                    cursor.eat('+');
+                    cursor.accept('+');
                     1
                 };
                 found.zone = Some(Zone::Fixed(sign * cursor.number(1, 4)? * 60_000));
             }
             literal => {
-                if !cursor.eat(literal) {
+                if !cursor.accept(literal) {
                     return None;
                 }
             }
@@ -131,9 +132,9 @@ fn formatted(text: &str, format: &str) -> Option<Found> {
     cursor.rest.is_empty().then_some(found)
 }
 
-// === impl Found ===
+// === impl DateFields ===
 
-impl Found {
+impl DateFields {
     fn days(&self) -> Option<i64> {
         if let Some(year) = self.iso_year {
             let week = self.iso_week.unwrap_or(1);
@@ -161,7 +162,7 @@ impl Found {
 // === impl Cursor ===
 
 impl<'t> Cursor<'t> {
-    fn eat(&mut self, letter: char) -> bool {
+    fn accept(&mut self, letter: char) -> bool {
         match self.rest.strip_prefix(letter) {
             Some(rest) => {
                 self.rest = rest;
@@ -237,12 +238,12 @@ impl<'t> Cursor<'t> {
         i64::try_from(at + 1).ok()
     }
 
-    fn date(&mut self, found: &mut Found) -> Option<()> {
+    fn date(&mut self, found: &mut DateFields) -> Option<()> {
         if self.rest.starts_with(|c: char| c.is_ascii_alphabetic()) {
             let before = self.rest;
             if let Some(month) = self.month() {
                 found.month = Some(month);
-                self.eat('.');
+                self.accept('.');
                 self.spaces();
                 found.day = Some(self.number(1, 2)?);
             } else {
@@ -268,7 +269,7 @@ impl<'t> Cursor<'t> {
             return Some(());
         }
         // A minus sign makes the year negative.
-        let before_zero = self.eat('-');
+        let before_zero = self.accept('-');
         let first = self.digits(8);
         match first.len() {
             8 => {
@@ -282,13 +283,13 @@ impl<'t> Cursor<'t> {
                     found.year = found.year.map(|year: i64| -year);
                 }
                 let separator = self.rest.chars().next()?;
-                if !matches!(separator, '-' | '/') || !self.eat(separator) {
+                if !matches!(separator, '-' | '/') || !self.accept(separator) {
                     return None;
                 }
-                if separator == '-' && self.eat('W') {
+                if separator == '-' && self.accept('W') {
                     found.iso_year = found.year;
                     found.iso_week = Some(self.number(2, 2)?);
-                    if self.eat('-') {
+                    if self.accept('-') {
                         found.iso_day = Some(self.within(1, 1, 1..=7)?);
                     }
                     return Some(());
@@ -300,7 +301,7 @@ impl<'t> Cursor<'t> {
                     return Some(());
                 }
                 found.month = Some(second.parse().ok()?);
-                if self.eat(separator) {
+                if self.accept(separator) {
                     found.day = Some(self.number(1, 2)?);
                 } else {
                     found.day = Some(1);
@@ -308,19 +309,19 @@ impl<'t> Cursor<'t> {
             }
             1 | 2 => {
                 let number: i64 = first.parse().ok()?;
-                if self.eat('/') {
+                if self.accept('/') {
                     // The month comes first, as in American dates.
                     found.month = Some(number);
                     found.day = Some(self.number(1, 2)?);
-                    if !self.eat('/') {
+                    if !self.accept('/') {
                         return None;
                     }
                 } else {
-                    self.eat('-');
+                    self.accept('-');
                     self.spaces();
                     found.day = Some(number);
                     found.month = Some(self.month()?);
-                    self.eat('-');
+                    self.accept('-');
                     self.spaces();
                 }
                 found.year = Some(self.number(4, 4)?);
@@ -330,13 +331,13 @@ impl<'t> Cursor<'t> {
         (!before_zero || first.len() == 4).then_some(())
     }
 
-    fn time(&mut self, found: &mut Found) -> Option<()> {
+    fn time(&mut self, found: &mut DateFields) -> Option<()> {
         found.hour = self.within(1, 2, 0..=24)?;
-        if self.eat(':') {
+        if self.accept(':') {
             found.minute = self.within(2, 2, 0..=59)?;
-            if self.eat(':') {
+            if self.accept(':') {
                 found.second = self.within(2, 2, 0..=60)?;
-                if self.eat('.') || self.eat(',') {
+                if self.accept('.') || self.accept(',') {
                     found.milli = self.fraction(9)?;
                 }
             }
@@ -357,7 +358,7 @@ impl<'t> Cursor<'t> {
         Some(())
     }
 
-    fn zone_into(&mut self, found: &mut Found) -> Option<()> {
+    fn zone_into(&mut self, found: &mut DateFields) -> Option<()> {
         let end = self
             .rest
             .find(char::is_whitespace)

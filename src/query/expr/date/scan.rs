@@ -1,12 +1,12 @@
 //! `$dateFromString`.
 
 use super::super::Env;
-use super::super::args::{Argument, eval_or, show};
+use super::super::args::{ExprArgument, eval_or, show};
 use super::super::node::{Expr, ExprOp};
 use super::ZoneArg;
 use super::format::{format_arg, format_text};
 use super::read::read;
-use crate::args::Wrong;
+use crate::args::ArgumentError;
 use crate::error::{Code, Error, Result};
 use crate::value::{Val, Value};
 
@@ -23,17 +23,21 @@ struct FromString {
 /// The allowed letters after a percent sign. Weeks that begin on Sunday, and their days, can be written but not read.
 const SPECIFIERS: &str = "bBdGHjLmMSuVYzZ%";
 
-pub fn date_from_string(arg: Argument<'_>) -> Result<Expr> {
+pub fn date_from_string(arg: ExprArgument<'_>) -> Result<Expr> {
     let name = arg.name;
     let [text, format, zone, on_error, on_null] = arg.named(
         ["dateString", "format", "timezone", "onError", "onNull"],
         |wrong| match wrong {
-            Wrong::NotAnObject(ty) => {
+            ArgumentError::NotAnObject(ty) => {
                 let words = format!("{name} only supports an object as an argument, found: {ty}");
                 (40540, words)
             }
-            Wrong::Unknown(field) => (40541, format!("Unrecognized argument to {name}: {field}")),
-            Wrong::Missing(field) => (40542, format!("Missing '{field}' parameter to {name}")),
+            ArgumentError::Unknown(field) => {
+                (40541, format!("Unrecognized argument to {name}: {field}"))
+            }
+            ArgumentError::Missing(field) => {
+                (40542, format!("Missing '{field}' parameter to {name}"))
+            }
         },
     )?;
     Ok(Expr::op(FromString {

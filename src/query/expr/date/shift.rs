@@ -1,13 +1,13 @@
 //! `$dateAdd`, `$dateSubtract`.
 
 use super::super::Env;
-use super::super::args::{Argument, integral_i64, show};
+use super::super::args::{ExprArgument, integral_i64, show};
 use super::super::node::{Expr, ExprOp};
 use super::civil::{Civil, MILLIS_PER_DAY, days_in_month};
 use super::unit::Unit;
 use super::zone::Zone;
 use super::{ZoneArg, moment};
-use crate::args::Wrong;
+use crate::args::ArgumentError;
 use crate::error::{Code, Error, Result};
 use crate::value::{Val, Value};
 
@@ -22,22 +22,26 @@ struct Shift {
     zone: ZoneArg,
 }
 
-pub fn date_add(arg: Argument<'_>) -> Result<Expr> {
+pub fn date_add(arg: ExprArgument<'_>) -> Result<Expr> {
     parse(arg, false)
 }
 
-pub fn date_subtract(arg: Argument<'_>) -> Result<Expr> {
+pub fn date_subtract(arg: ExprArgument<'_>) -> Result<Expr> {
     parse(arg, true)
 }
 
-fn parse(arg: Argument<'_>, back: bool) -> Result<Expr> {
+fn parse(arg: ExprArgument<'_>, back: bool) -> Result<Expr> {
     let name = arg.name;
     let [start, unit, amount, zone] = arg.named(
         ["startDate", "unit", "amount", "timezone"],
         |wrong| match wrong {
-            Wrong::NotAnObject(_) => (5166400, format!("{name} expects an object as its argument")),
-            Wrong::Unknown(field) => (5166401, format!("Unrecognized argument to {name}: {field}")),
-            Wrong::Missing(_) => {
+            ArgumentError::NotAnObject(_) => {
+                (5166400, format!("{name} expects an object as its argument"))
+            }
+            ArgumentError::Unknown(field) => {
+                (5166401, format!("Unrecognized argument to {name}: {field}"))
+            }
+            ArgumentError::Missing(_) => {
                 let words = format!("{name} requires startDate, unit, and amount to be present");
                 (5166402, words)
             }

@@ -1,7 +1,7 @@
 //! `$dateTrunc`: the beginning of the bin that contains a date. Bins are counted from 2000-01-01.
 
 use super::super::Env;
-use super::super::args::{Argument, eval_or, integral_i64, show, unrecognized};
+use super::super::args::{ExprArgument, eval_or, integral_i64, show, unrecognized};
 use super::super::node::{Expr, ExprOp};
 use super::civil::{Civil, MILLIS_PER_DAY, iso_weekday};
 use super::unit::{Unit, weekday};
@@ -25,7 +25,7 @@ const MAX_BIN: i64 = 100_000_000_000;
 /// 2000-01-01, a Saturday, in days since 1970-01-01.
 const REFERENCE: i64 = 10_957;
 
-pub fn date_trunc(arg: Argument<'_>) -> Result<Expr> {
+pub fn date_trunc(arg: ExprArgument<'_>) -> Result<Expr> {
     let [date, unit, bin, zone, week] = arg.named(
         ["date", "unit", "binSize", "timezone", "startOfWeek"],
         unrecognized(

@@ -2,7 +2,7 @@
 
 use bson::{Bson, bson};
 
-use super::super::facts::{Parse, Position, RunsOn};
+use super::super::facts::{Position, RunsOn, StageParser};
 use super::*;
 use crate::vocabulary::Status;
 
@@ -32,7 +32,7 @@ fn rows_and_parsed_stages_show_the_same_inner_pipelines() {
         let scope = Scope::new();
         let parsed = Pipeline::parse(stages, &StageContext::new(&scope, "d", Some("c"))).unwrap();
         let mut run = Vec::new();
-        parsed.each_level(On::Nothing, &mut |level, _| {
+        parsed.each_level(PipelineInput::Nothing, &mut |level, _| {
             run.extend(level.steps().iter().map(|step| step.row.name));
         });
         let mut shown = Vec::new();
@@ -106,7 +106,7 @@ fn stages_of_updates() {
     let updates: Vec<&str> = STAGES
         .entries()
         .iter()
-        .filter(|row| matches!(row.status, Status::Ready(Parse::Each(_))))
+        .filter(|row| matches!(row.status, Status::Ready(StageParser::Each(_))))
         .map(|row| row.name)
         .collect();
     assert_eq!(

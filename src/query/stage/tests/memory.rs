@@ -14,7 +14,7 @@ use crate::value::{Doc, DocBuf, Millis, ValueRef, equal};
 #[derive(Default)]
 pub struct Memory(HashMap<String, Vec<Document>>);
 
-struct List {
+struct MemoryRows {
     docs: Vec<DocBuf>,
     next: usize,
 }
@@ -27,7 +27,7 @@ impl StepBudget for Over {
     }
 }
 
-impl Rows for List {
+impl Rows for MemoryRows {
     fn fill(&mut self, _: &mut RowContext<'_>, out: &mut RowBatch) -> Result<Flow> {
         // Batches are small, so that even a short list needs several.
         for _ in 0..3 {
@@ -47,7 +47,7 @@ impl Rows for List {
         Ok(Flow::More)
     }
 
-    fn at_rest(&mut self) -> usize {
+    fn suspend(&mut self) -> usize {
         0
     }
 }
@@ -62,8 +62,13 @@ impl Memory {
 }
 
 impl Sources for Memory {
-    fn open(&self, _: &RowContext<'_>, from: &Target, spec: &SourceSpec) -> Result<Box<dyn Rows>> {
-        let mut rows: Box<dyn Rows> = Box::new(List {
+    fn open(
+        &self,
+        _: &RowContext<'_>,
+        from: &CollectionName,
+        spec: &SourceSpec,
+    ) -> Result<Box<dyn Rows>> {
+        let mut rows: Box<dyn Rows> = Box::new(MemoryRows {
             docs: self.list(&from.coll),
             next: 0,
         });
@@ -87,7 +92,7 @@ impl Sources for Memory {
     fn find_equal(
         &self,
         _: &RowContext<'_>,
-        from: &Target,
+        from: &CollectionName,
         field: &str,
         keys: &[ValueRef<'_>],
         each: &mut dyn FnMut(Doc<'_>, Option<Origin>) -> Result<()>,
@@ -107,7 +112,13 @@ impl Sources for Memory {
         Err(Error::not_implemented("writing"))
     }
 
-    fn report(&self, _: &RowContext<'_>, _: &Target, _: &Report, _: &mut RowBatch) -> Result<()> {
+    fn report(
+        &self,
+        _: &RowContext<'_>,
+        _: &CollectionName,
+        _: &Report,
+        _: &mut RowBatch,
+    ) -> Result<()> {
         Err(Error::not_implemented("reporting"))
     }
 }
@@ -121,13 +132,13 @@ pub fn run_with(
     let scope = Scope::new();
     let first = stages.first().and_then(|stage| stage.keys().next());
     let coll = (first.map(String::as_str) != Some("$documents")).then_some("a");
-    let place = StageContext::new(&scope, "db", coll);
-    let pipeline = Pipeline::parse(spec.as_doc().get("p").as_array().unwrap(), &place)?;
+    let context = StageContext::new(&scope, "db", coll);
+    let pipeline = Pipeline::parse(spec.as_doc().get("p").as_array().unwrap(), &context)?;
     let vars = Vars::at(Millis(1_000));
     let mut cx = RowContext {
         vars: &vars,
         slice,
-        limits: Limits {
+        limits: PipelineLimits {
             memory: 1 << 20,
             allow_disk_use: false,
         },
@@ -137,7 +148,7 @@ pub fn run_with(
         pipeline.open(Box::new(Empty))
     } else {
         let (spec, rest) = pipeline.split_source();
-        rest.open(memory.open(&cx, &Target::new("db", "a"), &spec)?)
+        rest.open(memory.open(&cx, &CollectionName::new("db", "a"), &spec)?)
     };
     let (mut found, mut origins) = (Vec::new(), 0);
     let mut batch = RowBatch::new();
@@ -153,7 +164,7 @@ pub fn run_with(
         }
         if slice.is_over() {
             // As between two commands, the stages free their buffers. The result must not change.
-            rows.at_rest();
+            rows.suspend();
         }
     }
     panic!("does not end: {stages:?}");

@@ -11,7 +11,7 @@ use crate::value::DocBuf;
 use memory::{memory, numbers, run, run_with, stages};
 
 #[test]
-fn pipelines_yield_what_mongodb_yields() {
+fn pipelines_return_what_mongodb_returns() {
     let ids = |ids: &[i32]| ids.iter().map(|id| doc! {"_id": id}).collect::<Vec<_>>();
     let only_id = || doc! {"$replaceWith": {"_id": "$_id"}};
     let rows: Vec<(Bson, Vec<Document>)> = vec![
@@ -279,7 +279,7 @@ fn wrong_pipelines_have_their_codes() {
 }
 
 #[test]
-fn what_blocks_is_bounded() {
+fn blocking_stages_have_a_memory_limit() {
     let big = memory(
         (0..600)
             .map(|n| doc! {"_id": n, "pad": "x".repeat(4000)})
@@ -326,7 +326,7 @@ fn what_blocks_is_bounded() {
 }
 
 #[test]
-fn rows_keep_the_document_they_stand_for() {
+fn rows_keep_the_origin_of_their_document() {
     let memory = numbers();
     for (pipeline, origins) in [
         (bson!([{"$addFields": {"x": 1}}, {"$sort": {"v": 1}}]), 20),
@@ -345,9 +345,9 @@ fn rows_keep_the_document_they_stand_for() {
 }
 
 #[test]
-fn the_front_of_a_pipeline_goes_to_the_source() {
+fn the_first_stages_are_passed_to_the_source() {
     let scope = Scope::new();
-    let place = StageContext::new(&scope, "db", Some("a"));
+    let context = StageContext::new(&scope, "db", Some("a"));
     for (pipeline, filter, sort, skip, limit, rest, count_only) in [
         (
             bson!([{"$match": {"a": 1}}, {"$sort": {"b": 1}}, {"$skip": 1}, {"$skip": 2}, {"$limit": 9}, {"$limit": 3}, {"$skip": 1}]),
@@ -405,7 +405,7 @@ fn the_front_of_a_pipeline_goes_to_the_source() {
         ),
     ] {
         let spec = DocBuf::from(doc! {"p": pipeline.clone()});
-        let parsed = Pipeline::parse(spec.as_doc().get("p").as_array().unwrap(), &place).unwrap();
+        let parsed = Pipeline::parse(spec.as_doc().get("p").as_array().unwrap(), &context).unwrap();
         let (spec, left) = parsed.split_source();
         let found = (
             spec.filter.is_some(),
@@ -424,7 +424,7 @@ fn the_front_of_a_pipeline_goes_to_the_source() {
 }
 
 #[test]
-fn rows_nest_no_deeper_than_documents_may() {
+fn rows_have_the_nesting_limit_of_documents() {
     let memory = memory(vec![doc! {"_id": 1}]);
     let wrap = |levels: usize, inner: Bson| {
         (0..levels).fold(inner, |inner, _| Bson::from(doc! {"a": inner}))

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use crate::query::{Filter, Scope, Vars};
 use crate::ttl::DefaultTtl;
 use crate::upstream::rewrite::{Predicate, Visibility};
-use crate::upstream::{DateRule, Rules};
+use crate::upstream::{DateRule, Former, Rules};
 use crate::value::{Doc, DocBuf, Millis};
 
 const NOW: Millis = Millis(1_000_000);
@@ -18,6 +18,7 @@ fn rules(default: DefaultTtl, since: i64, dates: Vec<DateRule>) -> Rules {
         default,
         since: Millis(since),
         dates,
+        former: None,
     }
 }
 
@@ -27,6 +28,34 @@ fn on(path: &str, seconds: i32, filter: Option<Document>) -> DateRule {
         seconds,
         filter: filter.map(DocBuf::from),
     }
+}
+
+/// A rule that was lengthened, or switched off, still ends what it had ended until then.
+#[test]
+fn former_rules_hide_what_had_ended_by_them() {
+    let former = rules(DefaultTtl::Seconds(10), 0, vec![]);
+    for default in [DefaultTtl::Off, DefaultTtl::Never, DefaultTtl::Seconds(500)] {
+        let now = rules(default, 0, vec![]);
+        let now = Rules {
+            former: Some(Box::new(Former {
+                rules: former.clone(),
+                until: Millis(NOW.0 - 5_000),
+            })),
+            ..now
+        };
+        for (age, ended) in [(15_000, true), (14_999, false), (10_000, false), (0, false)] {
+            let document = doc! {"_sundown": date(NOW.0 - age)};
+            assert_eq!(has_ended(&now, &document, NOW), ended, "{default:?} {age}");
+        }
+    }
+    let nothing = Rules {
+        former: Some(Box::new(Former {
+            rules: rules(DefaultTtl::Off, 0, vec![]),
+            until: NOW,
+        })),
+        ..rules(DefaultTtl::Off, 0, vec![])
+    };
+    assert!(!has_ended(&nothing, &doc! {}, NOW));
 }
 
 fn date(millis: i64) -> Bson {

@@ -1,0 +1,156 @@
+//! Index scans: walks the ranges of an index, and fetches the documents of several entries together.
+
+use std::collections::HashSet;
+use std::ops::{Bound, ControlFlow};
+
+use smallvec::SmallVec;
+
+use super::offer::{DocumentTest, OnFound, cost};
+use super::{Pace, Walk, WalkPosition};
+use crate::effort::Effort;
+use crate::engine::plan::{AccessPath, IndexScan, KeyRange, ScanDirection};
+use crate::error::{Code, Error, Result};
+use crate::storage::index::{Entry, split};
+use crate::storage::{RecordId, Stored, View};
+
+/// The largest number of documents that an index scan fetches together.
+const MAX_FETCH: usize = 32;
+
+/// The state of one slice's walk through an index.
+struct IndexSlice<'w> {
+    seen: &'w mut Option<HashSet<u64>>,
+    effort: &'w mut Effort,
+    /// The number of entries that the slice may still read.
+    left: usize,
+    /// The number of documents to fetch together next. It starts small, since the client may want no more.
+    fetch: usize,
+}
+
+// === impl Walk ===
+
+impl Walk {
+    pub(super) fn scan_index<F: OnFound>(
+        &mut self,
+        view: &View<'_>,
+        test: &mut DocumentTest<'_, F>,
+    ) -> Result<Pace> {
+        let AccessPath::IndexScan(scan) = &mut self.access else {
+            return Ok(Pace::End);
+        };
+        let Some(index) = view.numbered(scan.number).filter(|index| index.ready) else {
+            let message = format!("query plan killed :: index '{}' dropped", scan.spec.name);
+            return Err(Error::new(Code::QueryPlanKilled, message));
+        };
+        if matches!(self.position, WalkPosition::Start) && index.multikey != scan.multikey {
+            // A write has brought an array into the index since the plan was made. The ranges no longer hold a key of every
+            // matching document, so the walk reads all entries. Entries behind a field that was fixed to one value now come
+            // in another order.
+            scan.ranges = vec![KeyRange::everything()];
+            test.exact = false;
+            if std::mem::take(&mut self.in_order) {
+                return Ok(Pace::Unordered);
+            }
+        }
+        let IndexScan {
+            ranges, direction, ..
+        } = &*scan;
+        if index.multikey != 0 {
+            // A write may have made the index multikey since the walk began. Then a document has several keys, and the
+            // bounds no longer express the whole filter.
+            test.exact = false;
+            self.seen.get_or_insert_default();
+        }
+        let (mut at, mut last) = match std::mem::replace(&mut self.position, WalkPosition::End) {
+            WalkPosition::Start => {
+                index.usage.note();
+                (0, None)
+            }
+            WalkPosition::Entry(range, last) => (range, last),
+            _ => return Ok(Pace::End),
+        };
+        let mut slice = IndexSlice {
+            seen: &mut self.seen,
+            effort: &mut self.effort,
+            left: test.chunk,
+            fetch: 2,
+        };
+        while at < ranges.len() {
+            if slice.left == 0 {
+                self.position = WalkPosition::Entry(at, last);
+                return Ok(Pace::More);
+            }
+            let stopped = if *direction == ScanDirection::Backward {
+                // A backward scan walks the ranges from the last to the first.
+                let range = &ranges[ranges.len() - 1 - at];
+                let below = last.as_deref().unwrap_or(&range.upper);
+                slice.walk(view, index.down(&range.lower, below), test)?
+            } else {
+                let range = &ranges[at];
+                let from = match &last {
+                    Some(last) => Bound::Excluded(last.as_slice()),
+                    None => Bound::Included(range.lower.as_slice()),
+                };
+                slice.walk(view, index.up(from, &range.upper), test)?
+            };
+            if let ControlFlow::Break(entry) = stopped {
+                let behind = entry.map(Entry::from_slice);
+                self.position = WalkPosition::Entry(at, behind.or(last));
+                return Ok(Pace::More);
+            }
+            // Finding that a range is empty takes about as long as reading an entry.
+            slice.left = slice.left.saturating_sub(1);
+            at += 1;
+            last = None;
+        }
+        Ok(Pace::End)
+    }
+}
+
+// === impl IndexSlice ===
+
+impl IndexSlice<'_> {
+    /// Offers the documents of these entries. At the end of the slice it breaks with the last entry that it read, if any.
+    fn walk<'e, F: OnFound>(
+        &mut self,
+        view: &View<'_>,
+        mut entries: impl Iterator<Item = &'e [u8]>,
+        test: &mut DocumentTest<'_, F>,
+    ) -> Result<ControlFlow<Option<&'e [u8]>>> {
+        let mut current = None;
+        let mut batch: SmallVec<[&[u8]; MAX_FETCH]> = SmallVec::new();
+        let mut ids: SmallVec<[RecordId; MAX_FETCH]> = SmallVec::new();
+        let mut found: SmallVec<[Option<Stored<'_>>; MAX_FETCH]> = SmallVec::new();
+        while self.left > 0 {
+            batch.clear();
+            ids.clear();
+            for entry in entries.by_ref().take(self.fetch.min(self.left)) {
+                batch.push(entry);
+                ids.push(split(entry).1);
+            }
+            if batch.is_empty() {
+                return Ok(ControlFlow::Continue(()));
+            }
+            self.fetch = MAX_FETCH.min(self.fetch * 4);
+            view.get_several(&ids, &mut found);
+            for ((&entry, &id), &stored) in batch.iter().zip(&ids).zip(&found) {
+                if self.left == 0 {
+                    return Ok(ControlFlow::Break(current));
+                }
+                self.left -= 1;
+                current = Some(entry);
+                // The entry of an expired document does not count as work.
+                let Some(stored) = stored else { continue };
+                self.left = self.left.saturating_sub(cost(&stored) - 1);
+                self.effort.keys += 1;
+                if self.seen.as_mut().is_some_and(|seen| !seen.insert(id.0)) {
+                    continue;
+                }
+                self.effort.documents += 1;
+                if test.offer(id, stored)?.is_break() {
+                    return Ok(ControlFlow::Break(current));
+                }
+            }
+        }
+        Ok(ControlFlow::Break(current))
+    }
+}

@@ -1,0 +1,41 @@
+//! The rules of the collections that one command touches, loaded before it runs.
+
+use std::sync::Arc;
+
+use super::Rules;
+use super::rewrite::{Namespace, Rulebook, namespaces};
+use super::settings::Settings;
+use crate::error::Result;
+use crate::wire::Request;
+
+/// The rules that hold for one command.
+pub struct CommandRules {
+    rules: Vec<(Namespace, Arc<Rules>)>,
+}
+
+// === impl CommandRules ===
+
+impl CommandRules {
+    /// Looks up the rules, and waits for the cluster where they are not known. The command's `now` must be taken later.
+    pub async fn load(settings: &Settings, request: &Request) -> Result<Self> {
+        let mut rules = Vec::new();
+        for (database, collection) in namespaces(request)? {
+            let found = settings.rules(&database, &collection).await?;
+            rules.push(((database, collection), found));
+        }
+        Ok(Self { rules })
+    }
+
+    /// Returns whether the command passes as it is.
+    pub fn is_none(&self) -> bool {
+        self.rules.iter().all(|(_, rules)| rules.is_none())
+    }
+}
+
+impl Rulebook for CommandRules {
+    fn rules(&self, database: &str, collection: &str) -> Arc<Rules> {
+        let of = |((d, c), _): &&(Namespace, Arc<Rules>)| &**d == database && &**c == collection;
+        let found = self.rules.iter().find(of);
+        found.map_or_else(|| Arc::new(Rules::NONE), |(_, rules)| Arc::clone(rules))
+    }
+}

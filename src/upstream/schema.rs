@@ -1,0 +1,83 @@
+//! Commands that create, change, list or drop collections, indexes and databases: each goes to its own function of
+//! `settings`.
+
+use bytes::Bytes;
+
+use super::ask::{Ask, Lost};
+use super::book::CommandRules;
+use super::rewrite::Rulebook;
+use super::settings::{Settings, doors};
+use crate::command::find;
+use crate::error::{Error, Result};
+use crate::value::{Doc, is_true};
+use crate::wire::Request;
+
+/// Runs the command.
+pub async fn run(settings: &Settings, ask: &mut impl Ask, request: Request) -> Result<Bytes, Lost> {
+    let first = request.body().first();
+    let command = first.and_then(|first| find(first.name_bytes()));
+    match command.map_or("", |command| command.name) {
+        "create" => doors::create(settings, ask, &request).await,
+        "collMod" => doors::coll_mod(settings, ask, &request).await,
+        "createIndexes" => doors::create_indexes(settings, ask, &request).await,
+        "dropIndexes" => doors::drop_indexes(settings, ask, &request).await,
+        "drop" => doors::drop_collection(settings, ask, &request).await,
+        "dropDatabase" => doors::drop_database(settings, ask, &request).await,
+        "renameCollection" => doors::rename(settings, ask, &request).await,
+        "listIndexes" => doors::list_indexes(settings, ask, &request).await,
+        "listCollections" => doors::list_collections(settings, ask, &request).await,
+        "listDatabases" => doors::list_databases(ask, &request).await,
+        "shardCollection" => ask.ask(request).await,
+        other => Err(Error::not_implemented(format!("{other} with --upstream")).into()),
+    }
+}
+
+/// The target of an `$out`, which becomes another collection of the same name and keeps its settings.
+pub struct Replaced(Option<doors::Replacing>);
+
+// === impl Replaced ===
+
+impl Replaced {
+    /// Announces that the target is replaced, if the command ends in an `$out` and the target has rules.
+    pub async fn begin(
+        settings: &Settings,
+        request: &Request,
+        book: &CommandRules,
+    ) -> Result<Self> {
+        let Some((database, collection)) = target(request) else {
+            return Ok(Self(None));
+        };
+        if book.rules(database, collection).is_none() {
+            return Ok(Self(None));
+        }
+        let replacing = doors::replacing(settings, database, collection).await?;
+        Ok(Self(Some(replacing)))
+    }
+
+    /// Hands the settings on to the new collection, or leaves them to the old one.
+    pub async fn end(self, reply: Result<Bytes, Lost>) -> Result<Bytes, Lost> {
+        let Some(replacing) = self.0 else {
+            return reply;
+        };
+        let done = reply
+            .as_ref()
+            .is_ok_and(|reply| is_true(Doc::new(reply).get("ok")));
+        match done {
+            true => replacing.done().await?,
+            false => replacing.failed().await?,
+        }
+        reply
+    }
+}
+
+/// Returns the collection that an aggregate replaces.
+fn target(request: &Request) -> Option<(&str, &str)> {
+    let body = request.body();
+    body.first().filter(|first| first.name() == "aggregate")?;
+    let last = body.get("pipeline").as_array()?.iter().last()?;
+    let out = last.value.as_doc()?.get("$out");
+    match out.as_doc() {
+        Some(out) => Some((out.get("db").as_str()?, out.get("coll").as_str()?)),
+        None => Some((body.get("$db").as_str()?, out.as_str()?)),
+    }
+}

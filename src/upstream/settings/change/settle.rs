@@ -1,0 +1,93 @@
+//! Changes whose author is gone: they are finished if they were installed, and withdrawn if not.
+
+use std::sync::Arc;
+
+use super::super::Inner;
+use super::super::collection;
+use super::super::record::{Next, Setting};
+use super::Change;
+use crate::error::Result;
+
+// === impl Inner ===
+
+impl Inner {
+    /// Returns whether nobody works on this change any more: its Sundown is dead, or has abandoned it.
+    pub(super) fn is_orphan(&self, next: &Next) -> bool {
+        if next.author == self.id {
+            return !self.active.lock().contains(&next.id);
+        }
+        // Heartbeats show all members. One that is not among them has left or was removed as dead.
+        !self.others.lock().is_known(&next.author)
+    }
+
+    /// Finishes or withdraws every change that nobody works on.
+    pub async fn settle_orphans(self: &Arc<Self>) {
+        if !self.lease.holds(self.lease.now()) {
+            return;
+        }
+        let orphans: Vec<String> = {
+            let copy = self.copy.read();
+            let orphan = |setting: &&Arc<Setting>| {
+                let next = setting.next.as_ref();
+                next.is_some_and(|next| self.is_orphan(next))
+            };
+            let orphans = copy.settings.values().filter(orphan);
+            orphans.map(|setting| setting.namespace.clone()).collect()
+        };
+        for namespace in orphans {
+            if let Err(error) = self.settle(&namespace).await {
+                tracing::warn!(%error, collection = %namespace, "an abandoned change of the TTL settings stays open");
+            }
+        }
+    }
+
+    /// Finishes or withdraws the change of a collection, if nobody works on it.
+    ///
+    /// The other Sundowns need not be waited for: either nothing was installed, or the author has waited for them before.
+    pub(in crate::upstream::settings) async fn settle(
+        self: &Arc<Self>,
+        namespace: &str,
+    ) -> Result<()> {
+        let Some(stored) = self.cluster.setting(namespace).await? else {
+            return Ok(());
+        };
+        if !stored
+            .next
+            .as_ref()
+            .is_some_and(|next| self.is_orphan(next))
+        {
+            return Ok(());
+        }
+        let (database, name) = namespace.split_once('.').unwrap_or((namespace, ""));
+        let found = collection::find(&self.cluster, database, name).await?;
+        let is_void = found.uuid != stored.uuid;
+        let Some(mut change) = self.take_up(stored, found).await? else {
+            return Ok(());
+        };
+        let settled = match is_void {
+            true => change.remove().await,
+            false => change.finish().await,
+        };
+        // If it failed, the next round of `settle_orphans` tries again.
+        change.over = true;
+        settled
+    }
+}
+
+// === impl Change ===
+
+impl Change {
+    /// Does what is left to do of an abandoned change.
+    async fn finish(&mut self) -> Result<()> {
+        match self.setting.dates.clone() {
+            Some(held) => {
+                // The cluster's indexes may have changed already. The rules that they no longer show are lost.
+                let now = self.found.dates();
+                let lost = held.into_iter().filter(|rule| !now.contains(rule));
+                self.install(self.setting.clone(), lost.collect()).await?;
+            }
+            None => self.drain().await?,
+        }
+        self.close().await
+    }
+}

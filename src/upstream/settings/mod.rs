@@ -1,0 +1,239 @@
+//! Where the [`Rules`] of a collection come from, how they change, and how ended documents are deleted.
+//!
+//! The settings are stored in the cluster, in the hidden database `sundown` ([`record`] draws a record). Each Sundown keeps
+//! a copy and may use it for one [`lease`]. A heartbeat ([`cluster`]) renews the lease and tells whether anything was
+//! announced; then the copy is read again. [`doors`] are the commands that change settings, [`change`] is the protocol by
+//! which they do it, and [`sweep`] deletes documents. Nothing here looks at a client's documents or filters.
+
+mod cache;
+mod change;
+mod cluster;
+mod collection;
+pub mod doors;
+mod lease;
+mod members;
+mod physical;
+mod record;
+mod renew;
+mod time;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dashmap::DashMap;
+use mongodb::Client;
+use parking_lot::{Mutex, RwLock};
+
+use cache::Cache;
+use cluster::{Cluster, unreachable};
+use lease::Lease;
+use members::Others;
+use record::Setting;
+use renew::Copy;
+use time::ClusterTime;
+
+use super::Rules;
+use crate::clock::{Clock, Millis};
+use crate::error::Result;
+
+pub use cluster::SETTINGS_DATABASE;
+pub use physical::{is_physical, is_physical_name};
+
+/// How the settings are kept.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// How long settings may be used after they were asked for. A change waits at most this long for a Sundown that does
+    /// not answer.
+    pub lease: Duration,
+}
+
+/// The settings of all collections of a cluster. Clones share them.
+#[derive(Clone)]
+pub struct Settings(Arc<Inner>);
+
+struct Inner {
+    /// Names this Sundown among the others.
+    id: String,
+    cluster: Cluster,
+    time: ClusterTime,
+    lease: Lease,
+    /// The settings as they are known. Written by whoever holds `turn`.
+    copy: RwLock<Copy>,
+    cache: Cache,
+    others: Mutex<Others>,
+    /// The ids of the changes that this Sundown is making. An open one that is not here was abandoned.
+    active: Mutex<HashSet<String>>,
+    /// By collection: the changes through this Sundown wait here for each other.
+    queues: DashMap<String, Arc<tokio::sync::Mutex<()>>, ahash::RandomState>,
+    /// Held while the settings are read or written, so that an older answer never replaces a newer one.
+    turn: tokio::sync::Mutex<()>,
+}
+
+// === impl Options ===
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            lease: Duration::from_secs(5),
+        }
+    }
+}
+
+// === impl Settings ===
+
+impl Settings {
+    /// Starts to keep the settings of a cluster, which need not be there yet. Call it on the runtime that will serve.
+    pub fn start(client: Client, clock: Clock, options: &Options) -> Self {
+        let inner = Arc::new(Inner {
+            id: uuid::Uuid::new_v4().simple().to_string(),
+            cluster: Cluster::new(client, options.lease),
+            time: ClusterTime::new(clock),
+            lease: Lease::new(options.lease),
+            copy: RwLock::default(),
+            cache: Cache::default(),
+            others: Mutex::default(),
+            active: Mutex::default(),
+            queues: DashMap::default(),
+            turn: tokio::sync::Mutex::default(),
+        });
+        tokio::spawn(renew::keep_renewing(Arc::downgrade(&inner)));
+        tokio::spawn(renew::keep_refreshing(Arc::downgrade(&inner)));
+        Self(inner)
+    }
+
+    /// Returns the current time. It is the clock of the primary that holds the settings, so all Sundowns agree.
+    #[inline]
+    pub fn now(&self) -> Millis {
+        self.0.time.now()
+    }
+
+    /// Returns the rules of a collection if they are known and may be used now. For the hot path: it waits for nothing and
+    /// allocates nothing.
+    #[inline]
+    pub fn cached(&self, database: &str, collection: &str) -> Option<Arc<Rules>> {
+        let inner = &*self.0;
+        let now = inner.lease.now();
+        if !inner.lease.holds(now) {
+            return None;
+        }
+        inner.cache.get(database, collection, now)
+    }
+
+    /// Returns the rules of a collection as they are at some moment during this call. Take the command's `now` after it.
+    ///
+    /// Fails if the cluster cannot be asked: rules are never guessed.
+    pub async fn rules(&self, database: &str, collection: &str) -> Result<Arc<Rules>> {
+        match self.cached(database, collection) {
+            Some(rules) => Ok(rules),
+            None => self.0.rules(database, collection).await,
+        }
+    }
+
+    /// Returns whether a collection has a unique index besides the one on `_id`, if that is known.
+    pub fn has_unique_keys(&self, database: &str, collection: &str) -> Option<bool> {
+        let now = self.0.lease.now();
+        let namespace = format!("{database}.{collection}");
+        let (_, epoch) = self.0.known(&namespace);
+        let found = self.0.cache.found(&namespace, epoch.touched, now)?;
+        let is_unique = |index: &bson::Document| {
+            let has = |option| index.get_bool(option).unwrap_or(false);
+            has("unique") || has("prepareUnique")
+        };
+        Some(found.indexes.iter().any(is_unique))
+    }
+
+    /// Returns whether a collection of the database has or had settings. For commands that do not name a collection, or that
+    /// Sundown does not know.
+    pub async fn has_settings(&self, database: &str) -> Result<bool> {
+        self.0.hold_lease().await?;
+        Ok(!self.0.names_in(database).is_empty())
+    }
+
+    /// Tells the other Sundowns that this one leaves, so that no change waits for it. Rules are refused from then on.
+    pub async fn leave(&self) {
+        let _turn = self.0.turn.lock().await;
+        self.0.lease.give_up();
+        let _ = self.0.cluster.remove_member(&self.0.id, None).await;
+    }
+}
+
+// === impl Inner ===
+
+impl Inner {
+    async fn rules(&self, database: &str, collection: &str) -> Result<Arc<Rules>> {
+        self.hold_lease().await?;
+        let stores_ts = !self.cluster.kind().await?.keeps_ts;
+        let namespace = format!("{database}.{collection}");
+        let (setting, epoch) = self.known(&namespace);
+        if setting.as_ref().is_some_and(|known| known.next.is_some()) {
+            return self.current_rules(database, collection, stores_ts).await;
+        }
+        let now = self.lease.now();
+        let found = match self.cache.found(&namespace, epoch.touched, now) {
+            Some(found) => found,
+            None => Arc::new(collection::find(&self.cluster, database, collection).await?),
+        };
+        let rules = compose(setting.as_deref(), &found, stores_ts);
+        let until = self.lease.after(found.sent);
+        self.cache.put(namespace, &rules, found, epoch, until);
+        Ok(rules)
+    }
+
+    async fn find(&self, database: &str, collection: &str) -> Result<collection::Found> {
+        collection::find(&self.cluster, database, collection).await
+    }
+
+    /// Reads the rules of a collection while a change of them is announced.
+    ///
+    /// The indexes are read before the record: a change writes what it does into the record before it touches the indexes,
+    /// so whoever sees the new indexes also sees the record that belongs to them.
+    async fn current_rules(
+        &self,
+        database: &str,
+        collection: &str,
+        stores_ts: bool,
+    ) -> Result<Arc<Rules>> {
+        let found = collection::find(&self.cluster, database, collection).await?;
+        let namespace = format!("{database}.{collection}");
+        let setting = self.cluster.setting(&namespace).await?;
+        Ok(compose(setting.as_ref(), &found, stores_ts))
+    }
+
+    /// Makes sure that the known settings may be used.
+    async fn hold_lease(&self) -> Result<()> {
+        if self.lease.holds(self.lease.now()) {
+            return Ok(());
+        }
+        let renewed = tokio::time::timeout(self.lease.length(), async {
+            let turn = self.turn.lock().await;
+            // The holder of the turn before may have renewed it.
+            match self.lease.holds(self.lease.now()) {
+                true => Ok(()),
+                false => self.renew(&turn).await,
+            }
+        });
+        renewed.await.unwrap_or_else(|_| {
+            Err(unreachable(
+                "the cluster does not confirm the TTL settings in time, so they may have changed",
+            ))
+        })
+    }
+}
+
+/// Returns the rules of a collection of the cluster that has these settings.
+fn compose(setting: Option<&Setting>, found: &collection::Found, stores_ts: bool) -> Arc<Rules> {
+    // Another collection of the same name: the settings are void.
+    let setting = setting.filter(|setting| setting.uuid == found.uuid);
+    let dates = found.dates();
+    Arc::new(match setting {
+        Some(setting) => setting.rules(dates, stores_ts),
+        None => Rules {
+            dates,
+            ..Rules::NONE
+        },
+    })
+}

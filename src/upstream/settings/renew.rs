@@ -1,0 +1,232 @@
+//! Renewing the lease: the heartbeat, and the copy of all settings.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use tokio::sync::MutexGuard;
+use tokio::task::JoinSet;
+
+use super::Inner;
+use super::cache::Epoch;
+use super::cluster::unreachable;
+use super::collection;
+use super::record::Setting;
+use crate::clock::monotonic;
+use crate::error::Result;
+
+/// The settings as this Sundown knows them.
+pub(super) struct Copy {
+    /// The number of announcements that the copy contains. -1: nothing was read yet.
+    pub version: i64,
+    pub settings: HashMap<String, Arc<Setting>>,
+    /// The version with which the settings of a collection were last seen to change.
+    touched: HashMap<String, i64>,
+}
+
+/// The lease is renewed this many times before it ends, so that a slow answer does no harm.
+const RENEWALS: u32 = 4;
+/// The number of collections that are looked at together.
+const TOGETHER: usize = 8;
+
+/// Renews the lease, as long as the settings are in use.
+pub(super) async fn keep_renewing(settings: Weak<Inner>) {
+    let mut failing = false;
+    while let Some(inner) = settings.upgrade() {
+        let renewed = {
+            let turn = inner.turn.lock().await;
+            if inner.lease.is_given_up() {
+                return;
+            }
+            inner.renew(&turn).await
+        };
+        match &renewed {
+            Ok(()) if failing => tracing::info!("the TTL settings of the cluster are known again"),
+            Err(error) if !failing => {
+                tracing::warn!(%error, "the TTL settings of the cluster cannot be renewed");
+            }
+            _ => {}
+        }
+        failing = renewed.is_err();
+        let pause = inner.lease.length() / RENEWALS;
+        drop(inner);
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// Looks again at the collections in use before what is known about them is outdated.
+pub(super) async fn keep_refreshing(settings: Weak<Inner>) {
+    while let Some(inner) = settings.upgrade() {
+        if inner.lease.is_given_up() {
+            return;
+        }
+        inner.remove_dead_members().await;
+        inner.settle_orphans().await;
+        inner.refresh().await;
+        let pause = inner.lease.length() / RENEWALS;
+        drop(inner);
+        tokio::time::sleep(pause).await;
+    }
+}
+
+// === impl Copy ===
+
+impl Default for Copy {
+    fn default() -> Self {
+        Self {
+            version: -1,
+            settings: HashMap::new(),
+            touched: HashMap::new(),
+        }
+    }
+}
+
+impl Copy {
+    /// Takes what was read after this version was announced.
+    fn replace(&mut self, version: i64, all: HashMap<String, Setting>) {
+        let all = all.into_iter();
+        let new: HashMap<_, _> = all.map(|(name, one)| (name, Arc::new(one))).collect();
+        for (name, known) in &self.settings {
+            if new.get(name) != Some(known) {
+                self.touched.insert(name.clone(), version);
+            }
+        }
+        for name in new.keys() {
+            if !self.settings.contains_key(name) {
+                self.touched.insert(name.clone(), version);
+            }
+        }
+        self.version = version;
+        self.settings = new;
+    }
+
+    /// Takes a record that this Sundown has written. Others learn of it with the next version.
+    pub fn put(&mut self, setting: Setting) {
+        let namespace = setting.namespace.clone();
+        self.touched.insert(namespace.clone(), self.version + 1);
+        self.settings.insert(namespace, Arc::new(setting));
+    }
+
+    /// Takes it that this Sundown has removed a record.
+    pub fn forget(&mut self, namespace: &str) {
+        self.touched.insert(namespace.to_owned(), self.version + 1);
+        self.settings.remove(namespace);
+    }
+}
+
+// === impl Inner ===
+
+impl Inner {
+    /// Returns the known settings of a collection.
+    pub fn known(&self, namespace: &str) -> (Option<Arc<Setting>>, Epoch) {
+        let copy = self.copy.read();
+        let epoch = Epoch {
+            generation: self.cache.generation(),
+            version: copy.version,
+            touched: copy.touched.get(namespace).copied().unwrap_or(i64::MIN),
+        };
+        (copy.settings.get(namespace).cloned(), epoch)
+    }
+
+    /// Returns the collections of a database that have settings.
+    pub fn names_in(&self, database: &str) -> Vec<String> {
+        let copy = self.copy.read();
+        let inside = |namespace: &String| {
+            let (named, name) = namespace.split_once('.')?;
+            (named == database).then(|| name.to_owned())
+        };
+        copy.settings.keys().filter_map(inside).collect()
+    }
+
+    /// Writes a heartbeat, and reads the settings if something was announced.
+    pub async fn renew(&self, turn: &MutexGuard<'_, ()>) -> Result<()> {
+        // The second heartbeat acknowledges what was read after the first one.
+        for _ in 0..2 {
+            if !self.beat(turn, false).await? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes one heartbeat. Returns whether there was something new.
+    ///
+    /// Why the copy may be used for one lease: the heartbeat has shown that the version was current at some moment after
+    /// its sending. An announcement that is missing in the copy came later, and its author waits for one lease after it.
+    /// A Sundown that starts writes its first heartbeat before it reads any settings. An author that does not see the
+    /// heartbeat has announced its change before it, so the new Sundown reads the announcement.
+    pub async fn beat(&self, _turn: &MutexGuard<'_, ()>, announce: bool) -> Result<bool> {
+        if self.lease.is_given_up() {
+            return Err(unreachable("this Sundown is shutting down"));
+        }
+        let known = self.copy.read().version;
+        let (sent, local) = (monotonic(), self.time.local());
+        let state = self.cluster.beat(&self.id, known, announce).await?;
+        let received = monotonic();
+        if let Some(at) = state.at {
+            self.time.measure(at, local, received.duration_since(sent));
+        }
+        self.others
+            .lock()
+            .observe_all(&self.id, &state.members, received);
+        let is_current = match announce {
+            // The only news is the own announcement, which is in the copy.
+            true => known >= 0 && state.version == known + 1,
+            false => state.version == known,
+        };
+        if is_current {
+            self.copy.write().version = state.version;
+        } else {
+            let all = self.cluster.settings(&state).await?;
+            let mut copy = self.copy.write();
+            copy.replace(state.version, all);
+            self.cache.outdate();
+        }
+        self.lease.renew(sent);
+        Ok(!is_current)
+    }
+
+    async fn remove_dead_members(&self) {
+        let dead = self.others.lock().dead(self.lease.length(), monotonic());
+        for (id, beat) in dead {
+            // If it fails, the next round tries again.
+            if self.cluster.remove_member(&id, Some(beat)).await.is_ok() {
+                tracing::warn!(sundown = %id, "another Sundown has not been heard of and is left out");
+            }
+        }
+    }
+
+    async fn refresh(self: &Arc<Self>) {
+        let now = self.lease.now();
+        let half = u64::try_from(self.lease.length().as_nanos() / 2).unwrap_or(u64::MAX);
+        let due = self.cache.to_refresh(now, now.saturating_add(half));
+        let mut running = JoinSet::new();
+        for namespace in due {
+            if running.len() >= TOGETHER {
+                running.join_next().await;
+            }
+            let inner = Arc::clone(self);
+            running.spawn(async move { inner.refresh_one(namespace).await });
+        }
+        while running.join_next().await.is_some() {}
+    }
+
+    async fn refresh_one(&self, namespace: String) {
+        let Some((database, name)) = namespace.split_once('.') else {
+            return;
+        };
+        let (setting, epoch) = self.known(&namespace);
+        let Ok(kind) = self.cluster.kind().await else {
+            return;
+        };
+        if setting.as_ref().is_some_and(|known| known.next.is_some()) {
+            return;
+        }
+        // If it fails, the next command on the collection asks and gets the error.
+        if let Ok(found) = collection::find(&self.cluster, database, name).await {
+            let rules = super::compose(setting.as_deref(), &found, !kind.keeps_ts);
+            let until = self.lease.after(found.sent);
+            self.cache
+                .put(namespace, &rules, Arc::new(found), epoch, until);
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Comparisons of replies that ignore one kind of difference.
+
+use bson::{Bson, Document};
+
+use crate::difference::{Difference, What};
+use crate::reply;
+
+/// Returns the difference with both replies changed by the function.
+pub fn changed(found: &Difference, change: fn(Bson) -> Bson) -> Difference {
+    let changed = |replies: &[Document]| -> Vec<Document> {
+        let changed = replies.iter().map(|reply| change(reply.clone().into()));
+        changed
+            .filter_map(|reply| reply.as_document().cloned())
+            .collect()
+    };
+    let replies = (changed(&found.theirs), changed(&found.ours));
+    Difference::new(&found.steps, found.what, replies)
+}
+
+/// Returns true if the replies are equal after the function has changed both.
+pub fn same_when(found: &Difference, change: fn(Bson) -> Bson) -> bool {
+    let changed = changed(found, change);
+    !reply::differ(&found.steps, found.what, &changed.theirs, &changed.ours)
+}
+
+/// Returns true if the replies are equal except for the fields with these names, at any depth.
+pub fn same_but_for(found: &Difference, names: &[String]) -> bool {
+    let without = |replies: &[Document]| -> Vec<Document> {
+        let without = replies.iter().map(|reply| without_fields(reply, names));
+        without.collect()
+    };
+    let (theirs, ours) = (without(&found.theirs), without(&found.ours));
+    !names.is_empty() && !reply::differ(&found.steps, found.what, &theirs, &ours)
+}
+
+fn without_fields(document: &Document, names: &[String]) -> Document {
+    fn inside(value: &Bson, names: &[String]) -> Bson {
+        match value {
+            Bson::Document(document) => without_fields(document, names).into(),
+            Bson::Array(list) => {
+                let list: Vec<Bson> = list.iter().map(|value| inside(value, names)).collect();
+                list.into()
+            }
+            other => other.clone(),
+        }
+    }
+    let kept = document.iter().filter(|(name, _)| !names.contains(name));
+    kept.map(|(name, value)| (name.clone(), inside(value, names)))
+        .collect()
+}
+
+/// Changes every value that is neither a document nor an array.
+fn each(value: Bson, change: fn(Bson) -> Bson) -> Bson {
+    match value {
+        Bson::Array(list) => {
+            let list = list.into_iter().map(|value| each(value, change));
+            list.collect::<Vec<_>>().into()
+        }
+        Bson::Document(document) => {
+            let fields = document.into_iter();
+            let fields = fields.map(|(name, value)| (name, each(value, change)));
+            fields.collect::<Document>().into()
+        }
+        other => change(other),
+    }
+}
+
+/// Rounds doubles and decimals to twelve digits, because a sum of large numbers loses some.
+pub fn rounded(value: Bson) -> Bson {
+    each(value, |value| {
+        let number = match &value {
+            Bson::Double(double) => *double,
+            Bson::Decimal128(decimal) => decimal.to_string().parse().unwrap_or(f64::NAN),
+            _ => return value,
+        };
+        Bson::String(format!("{number:.9e}"))
+    })
+}
+
+/// Removes a Z at the end of texts.
+pub fn without_zulu(value: Bson) -> Bson {
+    each(value, |value| match value {
+        Bson::String(text) => text.trim_end_matches('Z').into(),
+        other => other,
+    })
+}
+
+/// Replaces `{"": MinKey}` with MinKey.
+pub fn without_wrappers(value: Bson) -> Bson {
+    match value {
+        Bson::Document(document) if document.len() == 1 && document.contains_key("") => {
+            let inner = document.into_iter().next().map(|(_, inner)| inner);
+            inner.unwrap_or(Bson::Null)
+        }
+        Bson::Array(list) => {
+            let list = list.into_iter().map(without_wrappers);
+            list.collect::<Vec<_>>().into()
+        }
+        Bson::Document(document) => {
+            let fields = document.into_iter();
+            let fields = fields.map(|(name, value)| (name, without_wrappers(value)));
+            fields.collect::<Document>().into()
+        }
+        other => other,
+    }
+}
+
+/// Removes fields that are null, and null and undefined from the values of a distinct.
+pub fn without_nulls(value: Bson) -> Bson {
+    let Bson::Document(mut reply) = value else {
+        return value;
+    };
+    if let Ok(values) = reply.get_array_mut("values") {
+        values.retain(|value| !matches!(value, Bson::Null | Bson::Undefined));
+    }
+    if let Ok(cursor) = reply.get_document_mut("cursor") {
+        for batch in ["firstBatch", "nextBatch"] {
+            for row in cursor.get_array_mut(batch).into_iter().flatten() {
+                if let Bson::Document(fields) = row {
+                    let fields = std::mem::take(fields).into_iter();
+                    *row = fields
+                        .filter(|(_, value)| *value != Bson::Null)
+                        .collect::<Document>()
+                        .into();
+                }
+            }
+        }
+    }
+    reply.into()
+}
+
+pub fn has_fraction(value: &Bson) -> bool {
+    let Bson::Decimal128(decimal) = value else {
+        return false;
+    };
+    let number: f64 = decimal.to_string().parse().unwrap_or(0.0);
+    number.fract() != 0.0
+}
+
+/// Returns true if both returned the same rows in the same batches, but one needed a further getMore to report the end.
+pub fn ends_with_an_empty_batch(found: &Difference) -> bool {
+    let sizes = |replies: &[Document]| -> Vec<usize> {
+        let mut sizes: Vec<usize> = replies
+            .iter()
+            .filter_map(reply::batch)
+            .map(Vec::len)
+            .collect();
+        while sizes.last() == Some(&0) {
+            sizes.pop();
+        }
+        sizes
+    };
+    let rows = |replies: &[Document]| reply::ordered_rows(&found.steps, replies);
+    sizes(&found.theirs) == sizes(&found.ours)
+        && rows(&found.theirs).is_some()
+        && rows(&found.theirs) == rows(&found.ours)
+}
+
+/// Returns true if the only difference is an empty collection that exists in mongod and not in Sundown.
+pub fn lacks_an_empty_collection(found: &Difference) -> bool {
+    // For each collection there is a reply of find and one of listIndexes. The names of all collections come last.
+    let theirs = found.theirs.chunks(2);
+    let differing = theirs
+        .zip(found.ours.chunks(2))
+        .filter(|(theirs, ours)| reply::differ(&found.steps, What::State, theirs, ours));
+    let mut differing = differing.peekable();
+    differing.peek().is_some()
+        && differing.all(|(theirs, ours)| {
+            let empty = reply::batch(&theirs[0]).is_some_and(Vec::is_empty);
+            let missing = ours
+                .get(1)
+                .is_some_and(|ours| ours.get_i32("code").ok() == Some(26));
+            theirs[0].contains_key("collections") || (empty && missing)
+        })
+}

@@ -1,0 +1,257 @@
+//! Clusters for tests: processes of mongod, or a Sundown in this process. They end with the test.
+
+use std::fs;
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use bson::{Document, doc};
+use mongodb::Client as Driver;
+use sundown::clock::Clock;
+use sundown::config::{ClusterUri, Config, Upstream};
+use sundown::{Config as Settings, Sundown};
+
+use crate::support::client::Client;
+
+/// What a test needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Anything that answers: a replica set of one member, or a Sundown.
+    Any,
+    /// A genuine replica set of this many members.
+    Set(usize),
+    /// A genuine mongod that is not in a set.
+    Standalone,
+    /// A genuine mongod that asks for a login, with the user `root` (password `secret`).
+    Guarded,
+}
+
+pub enum Cluster {
+    Sundown(Sundown),
+    Mongod(Mongod),
+}
+
+pub struct Mongod {
+    pub members: Vec<Member>,
+    uri: String,
+    folder: PathBuf,
+}
+
+pub struct Member {
+    pub address: SocketAddr,
+    process: Child,
+}
+
+// === impl Cluster ===
+
+impl Cluster {
+    /// Starts a cluster. Without a mongod there is only one kind; then a line says which test did not run.
+    pub async fn start(kind: Kind, test: &str) -> Option<Self> {
+        let Ok(binary) = std::env::var("MONGOD") else {
+            if kind == Kind::Any {
+                let config = Config {
+                    port: 0,
+                    ..Config::default()
+                };
+                let server = Sundown::start(config, Clock::system()).await.unwrap();
+                return Some(Self::Sundown(server));
+            }
+            // Past the harness, which shows nothing of a test that passes.
+            let _ = writeln!(
+                std::io::stderr(),
+                "upstream: {test} DID NOT RUN: MONGOD names no mongod (MONGOD=$(tests/mongod.sh path))"
+            );
+            return None;
+        };
+        let mongod = tokio::task::spawn_blocking(move || Mongod::start(&binary, kind));
+        Some(Self::Mongod(mongod.await.unwrap()))
+    }
+
+    pub fn uri(&self) -> String {
+        match self {
+            Self::Sundown(server) => server.uri(),
+            Self::Mongod(mongod) => mongod.uri.clone(),
+        }
+    }
+
+    /// The address of a node, past Sundown.
+    pub fn address(&self) -> SocketAddr {
+        match self {
+            Self::Sundown(server) => server.local_addr(),
+            Self::Mongod(mongod) => mongod.members[0].address,
+        }
+    }
+
+    /// Returns whether this is MongoDB itself.
+    pub fn is_genuine(&self) -> bool {
+        matches!(self, Self::Mongod(_))
+    }
+
+    pub fn mongod(&mut self) -> &mut Mongod {
+        match self {
+            Self::Mongod(mongod) => mongod,
+            Self::Sundown(_) => panic!("this test needs a mongod"),
+        }
+    }
+
+    /// Starts a Sundown in front of the cluster.
+    pub async fn sundown(&self) -> Sundown {
+        self.sundown_with(|_| {}).await
+    }
+
+    pub async fn sundown_with(&self, set: impl FnOnce(&mut Settings)) -> Sundown {
+        let mut config = in_front_of(&self.uri());
+        set(&mut config);
+        Sundown::start(config, Clock::system()).await.unwrap()
+    }
+}
+
+/// The settings of a Sundown in front of this cluster.
+pub fn in_front_of(uri: &str) -> Settings {
+    Settings {
+        port: 0,
+        upstream: Some(Upstream {
+            start_timeout: Duration::from_secs(60),
+            ..Upstream::at(ClusterUri::parse(uri).unwrap())
+        }),
+        ..Settings::default()
+    }
+}
+
+/// Connects a driver. `options` are those of a connection string: `w=majority&...`.
+pub async fn driver(server: &Sundown, options: &str) -> Driver {
+    let separator = if options.is_empty() { "" } else { "&" };
+    let uri = format!(
+        "{}?serverSelectionTimeoutMS=60000{separator}{options}",
+        server.uri()
+    );
+    Driver::with_uri_str(uri).await.unwrap()
+}
+
+// === impl Mongod ===
+
+impl Mongod {
+    fn start(binary: &str, kind: Kind) -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("sundown-upstream-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        let members = match kind {
+            Kind::Any => 1,
+            Kind::Set(members) => members,
+            Kind::Standalone | Kind::Guarded => 0,
+        };
+        let start = |at: usize| {
+            let data = folder.join(at.to_string());
+            fs::create_dir_all(&data).unwrap();
+            let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = socket.local_addr().unwrap();
+            drop(socket);
+            let mut command = Command::new(binary);
+            command
+                .args(["--bind_ip", "127.0.0.1", "--wiredTigerCacheSizeGB", "0.25"])
+                .args(["--setParameter", "enableTestCommands=1"])
+                .args(["--setParameter", "diagnosticDataCollectionEnabled=false"])
+                .arg("--port")
+                .arg(address.port().to_string())
+                .arg("--dbpath")
+                .arg(data);
+            if members > 0 {
+                command.args(["--replSet", "rs0"]);
+            }
+            if kind == Kind::Guarded {
+                command.arg("--auth");
+            }
+            let process = command
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap_or_else(|problem| panic!("MONGOD={binary}: {problem}"));
+            Member { address, process }
+        };
+        let members_started: Vec<Member> = (0..members.max(1)).map(start).collect();
+        let hosts: Vec<String> = members_started
+            .iter()
+            .map(|member| member.address.to_string())
+            .collect();
+        let mut uri = format!("mongodb://{}/", hosts.join(","));
+        for member in &members_started {
+            member.wait_for("it answers", |_| true);
+        }
+        let first = &members_started[0];
+        if members > 0 {
+            let hosts = hosts.iter().enumerate();
+            let list: Vec<Document> = hosts
+                .map(|(at, host)| doc! {"_id": at as i32, "host": host})
+                .collect();
+            let initiate = doc! {"replSetInitiate": {
+                "_id": "rs0",
+                "members": list,
+                "settings": {"electionTimeoutMillis": 1000},
+            }};
+            first.run(initiate);
+            first.wait_for("it is the primary", |hello| {
+                hello.get_bool("isWritablePrimary").ok() == Some(true)
+            });
+            uri += "?replicaSet=rs0";
+        }
+        if kind == Kind::Guarded {
+            let root = doc! {"createUser": "root", "pwd": "secret", "roles": ["root"]};
+            first.run(root);
+        }
+        Self {
+            members: members_started,
+            uri,
+            folder,
+        }
+    }
+
+    /// Ends a member as a crash would.
+    pub fn kill(&mut self, address: &str) {
+        let member = self
+            .members
+            .iter_mut()
+            .find(|member| member.address.to_string() == address)
+            .unwrap_or_else(|| panic!("{address} is no member"));
+        member.process.kill().unwrap();
+        member.process.wait().unwrap();
+    }
+}
+
+impl Drop for Mongod {
+    fn drop(&mut self) {
+        for member in &mut self.members {
+            let _ = member.process.kill();
+            let _ = member.process.wait();
+        }
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+// === impl Member ===
+
+impl Member {
+    fn run(&self, command: Document) {
+        let mut client = Client::connect(self.address).unwrap();
+        let reply = client.command("admin", command).unwrap();
+        assert_eq!(reply.get_f64("ok").ok(), Some(1.0), "{reply}");
+    }
+
+    /// Asks for `hello` until the reply is as wanted.
+    fn wait_for(&self, what: &str, is_so: impl Fn(&Document) -> bool) {
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(120) {
+            let hello = Client::connect(self.address)
+                .and_then(|mut client| client.command("admin", doc! {"hello": 1}));
+            if hello.is_ok_and(|hello| is_so(&hello)) {
+                return;
+            }
+            // real time: another process starts.
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        panic!("{} did not become ready: {what}", self.address);
+    }
+}

@@ -1,0 +1,182 @@
+//! The primary is killed, steps down, or the whole cluster goes away: under load, with a driver that retries writes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::time::Duration;
+
+use bson::{Document, doc};
+use mongodb::{Client as Driver, Collection};
+use sundown::Sundown;
+use tokio::task::JoinHandle;
+
+use crate::cluster::{Cluster, Kind, driver};
+
+const WRITERS: i32 = 4;
+
+/// A client that counts: it adds one to its own document, and reads it back. Only its own acknowledged writes change the
+/// document, so every read tells whether one was lost or applied twice.
+struct Writers {
+    stop: Arc<AtomicBool>,
+    done: Arc<AtomicI32>,
+    tasks: Vec<JoinHandle<i32>>,
+}
+
+impl Writers {
+    fn start(client: &Driver) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let done = Arc::new(AtomicI32::new(0));
+        let start = |id: i32| {
+            let counters: Collection<Document> = client.database("shop").collection("counters");
+            let (stop, done) = (Arc::clone(&stop), Arc::clone(&done));
+            tokio::spawn(async move {
+                counters.insert_one(doc! {"_id": id, "n": 0}).await.unwrap();
+                let mut acknowledged = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    let by_one = doc! {"$inc": {"n": 1}};
+                    let updated = counters.update_one(doc! {"_id": id}, by_one).await;
+                    assert_eq!(updated.unwrap().modified_count, 1);
+                    acknowledged += 1;
+                    done.fetch_add(1, Ordering::Relaxed);
+                    let found = counters.find_one(doc! {"_id": id}).await.unwrap().unwrap();
+                    assert_eq!(found.get_i32("n").ok(), Some(acknowledged));
+                }
+                acknowledged
+            })
+        };
+        Self {
+            tasks: (0..WRITERS).map(start).collect(),
+            stop: Arc::clone(&stop),
+            done: Arc::clone(&done),
+        }
+    }
+
+    /// Waits until this many more writes were acknowledged.
+    async fn more(&self, count: i32) {
+        let aim = self.done.load(Ordering::Relaxed) + count;
+        while self.done.load(Ordering::Relaxed) < aim {
+            assert!(
+                !self.tasks.iter().any(JoinHandle::is_finished),
+                "a writer failed"
+            );
+            tokio::time::sleep(Duration::from_millis(10)).await; // real time: other processes elect
+        }
+    }
+
+    async fn finish(self, client: &Driver) {
+        self.stop.store(true, Ordering::Relaxed);
+        let counters: Collection<Document> = client.database("shop").collection("counters");
+        for (id, task) in self.tasks.into_iter().enumerate() {
+            let acknowledged = task.await.unwrap();
+            let found = counters.find_one(doc! {"_id": id as i32}).await.unwrap();
+            assert_eq!(found.unwrap().get_i32("n").ok(), Some(acknowledged));
+        }
+    }
+}
+
+async fn node(server: &Sundown) -> String {
+    let client = driver(server, "").await;
+    let admin = client.database("admin");
+    let status = admin.run_command(doc! {"serverStatus": 1}).await.unwrap();
+    let upstream = status.get_document("upstream").unwrap();
+    upstream.get_str("node").unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_primary_is_killed_and_drivers_see_no_error() {
+    let test = "the_primary_is_killed_and_drivers_see_no_error";
+    let Some(mut cluster) = Cluster::start(Kind::Set(3), test).await else {
+        return;
+    };
+    let server = cluster.sundown().await;
+    let client = driver(&server, "w=majority&retryWrites=true").await;
+    let writers = Writers::start(&client);
+    writers.more(100).await;
+    let primary = node(&server).await;
+    cluster.mongod().kill(&primary);
+    writers.more(200).await;
+    assert_ne!(node(&server).await, primary);
+    writers.finish(&client).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_primary_steps_down_and_drivers_see_no_error() {
+    let test = "the_primary_steps_down_and_drivers_see_no_error";
+    let Some(cluster) = Cluster::start(Kind::Set(3), test).await else {
+        return;
+    };
+    let server = cluster.sundown().await;
+    let client = driver(&server, "w=majority&retryWrites=true").await;
+    let writers = Writers::start(&client);
+    writers.more(100).await;
+    let primary = node(&server).await;
+    let direct = format!("mongodb://{primary}/?directConnection=true");
+    let direct = Driver::with_uri_str(direct).await.unwrap();
+    let step_down = doc! {"replSetStepDown": 60, "force": true};
+    direct
+        .database("admin")
+        .run_command(step_down)
+        .await
+        .unwrap();
+    writers.more(200).await;
+    assert_ne!(node(&server).await, primary);
+    writers.finish(&client).await;
+}
+
+/// Statements of a transaction cannot be repeated on a new primary. The driver begins the transaction again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transaction_that_loses_its_primary_is_repeated_by_the_driver() {
+    let test = "a_transaction_that_loses_its_primary_is_repeated_by_the_driver";
+    let Some(mut cluster) = Cluster::start(Kind::Set(3), test).await else {
+        return;
+    };
+    let server = cluster.sundown().await;
+    let client = driver(&server, "w=majority&retryWrites=true").await;
+    let carts: Collection<Document> = client.database("shop").collection("carts");
+    carts.insert_one(doc! {"_id": 0}).await.unwrap();
+    let mut session = client.start_session().await.unwrap();
+    session.start_transaction().await.unwrap();
+    let insert = carts.insert_one(doc! {"_id": 1}).session(&mut session);
+    insert.await.unwrap();
+    let primary = node(&server).await;
+    cluster.mongod().kill(&primary);
+    let insert = carts.insert_one(doc! {"_id": 2}).session(&mut session);
+    let lost = insert.await.unwrap_err();
+    assert!(lost.contains_label("TransientTransactionError"), "{lost}");
+    let _ = session.abort_transaction().await;
+    session.start_transaction().await.unwrap();
+    for id in [1, 2] {
+        let insert = carts.insert_one(doc! {"_id": id}).session(&mut session);
+        insert.await.unwrap();
+    }
+    session.commit_transaction().await.unwrap();
+    assert_eq!(carts.count_documents(doc! {}).await.unwrap(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_that_goes_away_gives_errors_in_time_and_no_made_up_replies() {
+    let test = "a_cluster_that_goes_away_gives_errors_in_time";
+    let Some(mut cluster) = Cluster::start(Kind::Set(1), test).await else {
+        return;
+    };
+    let uri = format!("{}&serverSelectionTimeoutMS=500", cluster.uri());
+    let server = Sundown::start(crate::cluster::in_front_of(&uri), sundown::Clock::system()).await;
+    let server = server.unwrap();
+    let client = driver(&server, "retryReads=false&retryWrites=false").await;
+    let carts: Collection<Document> = client.database("shop").collection("carts");
+    carts.insert_one(doc! {"_id": 0}).await.unwrap();
+    let only = node(&server).await;
+    cluster.mongod().kill(&only);
+    for _ in 0..3 {
+        let lost = carts.insert_one(doc! {"_id": 1}).await.unwrap_err();
+        let lost = lost.to_string();
+        assert!(
+            lost.contains("upstream cluster") || lost.contains("connecting"),
+            "{lost}"
+        );
+        assert!(carts.find_one(doc! {}).await.is_err());
+    }
+    // What it announced before is still announced, so that drivers do not give up on it.
+    let admin = client.database("admin");
+    let hello = admin.run_command(doc! {"hello": 1});
+    assert_eq!(hello.await.unwrap().get_str("msg").ok(), Some("isdbgrid"));
+}

@@ -1,0 +1,101 @@
+//! Random commands on collections without a TTL: through Sundown they get the same replies as straight from the cluster.
+//!
+//! Each script is played three times on empty collections: straight, through Sundown, and straight again. Where the two
+//! straight replies differ (times, random values, ids that the server makes), nothing can be compared.
+
+use std::net::SocketAddr;
+
+use bson::{Bson, Document, doc};
+
+use crate::cluster::{Cluster, Kind};
+use crate::generate::{self, Step};
+use crate::support::client::Client;
+
+const ROUNDS: u64 = 40;
+const COMMANDS: usize = 12;
+const DATABASE: &str = "same_bytes";
+
+/// Returns whether the order of a result is by chance: mongod hashes the elements of sets with a new seed each time.
+fn makes_sets(command: &Document) -> bool {
+    let text = command.to_string();
+    [
+        "$setUnion",
+        "$setIntersection",
+        "$setDifference",
+        "$addToSet",
+    ]
+    .iter()
+    .any(|name| text.contains(name))
+}
+
+/// Plays a script and returns all replies.
+fn play(address: SocketAddr, steps: &[Step]) -> Vec<Document> {
+    let mut client = Client::connect(address).unwrap();
+    client.command(DATABASE, doc! {"dropDatabase": 1}).unwrap();
+    let mut replies = Vec::new();
+    for step in steps {
+        let mut reply = client.command(DATABASE, step.command.clone()).unwrap();
+        loop {
+            let cursor = reply.get_document("cursor").ok();
+            let id = cursor.and_then(|cursor| cursor.get_i64("id").ok());
+            let namespace = cursor.and_then(|cursor| cursor.get_str("ns").ok());
+            let name = namespace.and_then(|ns| Some(ns.split_once('.')?.1.to_owned()));
+            replies.push(reply.clone());
+            let (Some(id @ 1..), Some(name)) = (id, name) else {
+                break;
+            };
+            let more =
+                doc! {"getMore": id, "collection": name, "batchSize": step.more.unwrap_or(0)};
+            reply = client.command(DATABASE, more).unwrap();
+        }
+    }
+    replies
+}
+
+/// Replaces cursor ids and times, which are new in every run.
+fn without_times(reply: &Document) -> Document {
+    let mut reply = reply.clone();
+    for name in ["operationTime", "$clusterTime", "opTime", "electionId"] {
+        reply.remove(name);
+    }
+    if let Ok(cursor) = reply.get_document_mut("cursor")
+        && let Ok(id) = cursor.get_i64("id")
+    {
+        cursor.insert("id", Bson::Boolean(id != 0));
+    }
+    reply
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replies_are_those_of_the_cluster() {
+    let cluster = Cluster::start(Kind::Any, "replies_are_those_of_the_cluster").await;
+    let cluster = cluster.unwrap();
+    let server = cluster.sundown().await;
+    let (straight, through) = (cluster.address(), server.local_addr());
+    let compared = tokio::task::spawn_blocking(move || {
+        let mut compared = 0;
+        for seed in 0..ROUNDS {
+            let mut steps = generate::round(seed, COMMANDS);
+            steps.retain(|step| !makes_sets(&step.command));
+            let first = play(straight, &steps);
+            let ours = play(through, &steps);
+            let second = play(straight, &steps);
+            for (at, ((first, second), ours)) in first.iter().zip(&second).zip(&ours).enumerate() {
+                let expected = without_times(first);
+                if expected != without_times(second) {
+                    // From here on the collections may hold other things.
+                    break;
+                }
+                assert_eq!(
+                    without_times(ours).to_vec().unwrap(),
+                    expected.to_vec().unwrap(),
+                    "seed {seed}, reply {at}\n{ours}\n{first}"
+                );
+                compared += 1;
+            }
+        }
+        compared
+    });
+    let compared = compared.await.unwrap();
+    assert!(compared > 300, "only {compared} replies could be compared");
+}
