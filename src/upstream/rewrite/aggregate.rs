@@ -20,7 +20,7 @@ use super::pipeline::Levels;
 use super::rows::{RowRule, Window};
 use super::run::{Stop, Target};
 use super::takeover::Takeover;
-use super::{Moment, Predicate, Rulebook, Visibility};
+use super::{Moment, Rulebook, Visibility};
 
 /// An aggregate as it is sent, and what becomes of its rows.
 pub struct Aggregate {
@@ -41,11 +41,12 @@ pub async fn run<A: Ask, B: Rulebook>(
     let command = request.body();
     let sent = Aggregate::rewrite(command, target.database, target.rules, book, moment)?;
     for (db, collection) in &sent.drained {
-        let predicate = Predicate::new(&book.rules(db, collection), moment.now);
+        let rules = book.rules(db, collection);
         let takeover = Takeover {
             database: db,
             collection,
-            predicate: &predicate,
+            rules: &rules,
+            now: moment.now,
             command: Doc::EMPTY,
         };
         takeover.drain(ask).await?;
@@ -108,6 +109,7 @@ impl Aggregate {
                 test: test.map(Arc::new),
                 cut: cut.collect(),
                 ts_last: rows.hidden && rules.stores_ts && shows_ts,
+                ts_since: None,
             },
             drained: levels.drained.into_inner(),
         })

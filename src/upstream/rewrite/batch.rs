@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::error::Error;
 use crate::upstream::Ask;
-use crate::value::{ArrayBuilder, Doc, DocBuf, DocBuilder, ValueRef};
+use crate::value::{ArrayBuilder, Doc, DocBuf, DocBuilder, ValueRef, is_true};
 use crate::wire::Request;
 
 use super::fields::{with_fields, with_statements};
@@ -15,6 +15,8 @@ use super::takeover::Takeover;
 #[derive(Default)]
 pub struct Statements {
     bytes: Vec<u8>,
+    /// The same bytes once they are complete, to be sent without a copy.
+    sealed: Bytes,
     /// Where each one ends.
     ends: Vec<usize>,
     /// Statements that Sundown refuses. They are sent as nothing.
@@ -84,24 +86,34 @@ impl Statements {
     fn bytes_of(&self, at: usize) -> &[u8] {
         let start = at.checked_sub(1).and_then(|at| self.ends.get(at));
         let end = self.ends.get(at).copied().unwrap_or_default();
-        self.bytes
+        self.sealed
             .get(start.copied().unwrap_or_default()..end)
             .unwrap_or_default()
+    }
+
+    /// Returns whether a statement can be sent again after it has failed. One that changes many documents may have changed
+    /// some of them.
+    fn can_repeat(&self, at: usize) -> bool {
+        !is_true(Doc::new(self.bytes_of(at)).get("multi"))
     }
 
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 
-    fn some(&self, which: &[usize]) -> Vec<u8> {
+    fn seal(&mut self) {
+        self.sealed = std::mem::take(&mut self.bytes).into();
+    }
+
+    fn some(&self, which: &[usize]) -> Bytes {
         if which.len() == self.len() {
-            return self.bytes.clone();
+            return self.sealed.clone();
         }
         let mut bytes = Vec::new();
         for &at in which {
             bytes.extend_from_slice(self.bytes_of(at));
         }
-        bytes
+        bytes.into()
     }
 }
 
@@ -109,7 +121,8 @@ impl Statements {
 
 impl Batch<'_> {
     /// Sends the command until it is through or fails for another reason than an ended document.
-    pub async fn send<A: Ask>(self, ask: &mut A) -> Result<Bytes, Stop> {
+    pub async fn send<A: Ask>(mut self, ask: &mut A) -> Result<Bytes, Stop> {
+        self.statements.seal();
         let body = self.request.body();
         let ordered = body.get("ordered").as_bool() != Some(false);
         let retryable = body.has("txnNumber");
@@ -126,7 +139,7 @@ impl Batch<'_> {
         if pending.is_empty() {
             return Ok(self.reply(outcome, None, false, ordered));
         }
-        let free_keys = !self.takeover.in_transaction() && !self.takeover.predicate.is_none();
+        let free_keys = !self.takeover.in_transaction() && self.takeover.rules.can_end();
         let mut resent = false;
         for round in 0..MAX_ROUNDS {
             let reply = ask.ask(self.part(&pending)).await?;
@@ -137,7 +150,10 @@ impl Batch<'_> {
             let errors = errors_of(answer);
             let duplicates: Vec<_> = errors
                 .iter()
-                .filter(|(_, error)| is_duplicate(*error))
+                .filter(|(no, error)| {
+                    let at = pending.get(*no).copied();
+                    is_duplicate(*error) && at.is_some_and(|at| self.statements.can_repeat(at))
+                })
                 .collect();
             let again = free_keys && !duplicates.is_empty() && {
                 let freed = match round {

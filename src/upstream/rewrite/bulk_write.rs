@@ -42,15 +42,15 @@ pub async fn run<A: Ask, B: Rulebook>(
             continue;
         };
         let rules = book.rules(db, collection);
-        let predicate = Predicate::new(&rules, moment.now);
-        if predicate.is_none() {
+        if !rules.can_end() {
             continue;
         }
         let here = |op: &&Doc<'_>| index_of(**op) == Some(at);
         let takeover = Takeover {
             database: db,
             collection,
-            predicate: &predicate,
+            rules: &rules,
+            now: moment.now,
             command: match in_transaction(request.body()) {
                 true => request.body(),
                 false => Doc::EMPTY,
@@ -116,7 +116,7 @@ pub fn rewrite<B: Rulebook>(
         return delete::rewrite(op, "filter", &rules, &predicate, moment);
     }
     if rules.stamped {
-        check_hidden(op)?;
+        check_hidden(op, &[])?;
     }
     let filter = doc_or_empty(op, "filter");
     let change = op.get("updateMods");

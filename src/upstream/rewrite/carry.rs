@@ -2,10 +2,11 @@
 //! where the projection allows, and are cut off here.
 
 use crate::ttl::{DefaultTtl, OwnTtl};
-use crate::upstream::{HIDDEN_FIELD, Rules};
+use crate::upstream::{DateRule, HIDDEN_FIELD, Rules};
 use crate::value::{Doc, DocBuf, Type, ValueRef, is_true};
 
 use super::naming::root;
+use super::predicate::in_force;
 
 /// A client's projection, changed so that its rows can be tested.
 #[derive(Debug)]
@@ -42,12 +43,14 @@ impl Carried {
         if projection.is_empty() || !rules.can_end() {
             return carried;
         }
-        let mut paths: Vec<&str> = rules.dates.iter().map(|rule| rule.path.as_str()).collect();
-        if rules.default != DefaultTtl::Off {
+        let mut paths: Vec<&str> = date_rules(rules).map(|rule| rule.path.as_str()).collect();
+        if in_force(rules).any(|rules| rules.default != DefaultTtl::Off) {
             paths.extend([OwnTtl::FIELD, HIDDEN_FIELD]);
         }
+        paths.sort_unstable();
+        paths.dedup();
         // A partial filter may read any field.
-        let partial = rules.dates.iter().any(|rule| rule.filter.is_some());
+        let partial = date_rules(rules).any(|rule| rule.filter.is_some());
         let possible = !partial
             && match mode {
                 Mode::Include => carried.include(projection, &paths),
@@ -158,6 +161,11 @@ fn flag(value: ValueRef<'_>) -> Option<bool> {
         }
         _ => None,
     }
+}
+
+/// Returns the TTL indexes on dates, also those of former rules.
+pub fn date_rules(rules: &Rules) -> impl Iterator<Item = &DateRule> {
+    in_force(rules).flat_map(|rules| &rules.dates)
 }
 
 /// Returns the hidden root fields of a collection's documents, for a command that does or does not see `_ts`.

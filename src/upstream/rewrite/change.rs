@@ -9,19 +9,6 @@ use crate::value::{ArrayBuilder, Doc, DocBuf, Type, Value, ValueRef};
 use super::Stamp;
 use super::naming::{Parts, check_document, root};
 
-/// Operators that give the same document when they are applied once more.
-const REPEATABLE: &[&str] = &[
-    "$set",
-    "$unset",
-    "$setOnInsert",
-    "$currentDate",
-    "$min",
-    "$max",
-    "$addToSet",
-    "$pull",
-    "$pullAll",
-];
-
 /// Returns the change with the stamp.
 pub fn stamped(change: ValueRef<'_>, stamp: Option<Stamp>) -> Result<Value> {
     let Some(stamp) = stamp else {
@@ -43,14 +30,6 @@ pub fn stamped(change: ValueRef<'_>, stamp: Option<Stamp>) -> Result<Value> {
         // The cluster refuses it.
         _ => Ok(change.to_value()),
     }
-}
-
-/// Returns whether applying the change twice may differ from applying it once.
-pub fn is_repeatable(change: ValueRef<'_>) -> bool {
-    change.as_doc().is_some_and(|doc| {
-        doc.iter()
-            .all(|elem| !elem.name().starts_with('$') || REPEATABLE.contains(&elem.name()))
-    })
 }
 
 /// Returns whether a change that is a pipeline names `_ts`.

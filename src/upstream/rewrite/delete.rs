@@ -34,7 +34,7 @@ pub async fn run<A: Ask>(
         name: "deletes",
         statements: sent,
         fields: Vec::new(),
-        takeover: target.takeover(&predicate, request),
+        takeover: target.takeover(request, moment),
     };
     batch.send(ask).await
 }
@@ -48,7 +48,7 @@ pub fn rewrite(
     moment: Moment,
 ) -> Result<DocBuf> {
     if rules.stamped {
-        check_hidden(delete)?;
+        check_hidden(delete, &[])?;
     }
     let filter = doc_or_empty(delete, name);
     let parts = Parts {

@@ -59,7 +59,7 @@ pub fn with_statements(
     request: &Request,
     body: DocBuf,
     name: &'static str,
-    documents: Vec<u8>,
+    documents: impl Into<Bytes>,
 ) -> Request {
     let mut changed = with_body(request, body);
     changed.sequences.retain(|sequence| sequence.name != name);

@@ -49,21 +49,21 @@ impl Find {
         let is_key = is_true(command.get("returnKey"));
         let testable = carried.complete && !is_key && rules.can_end();
 
-        let predicate = Predicate::new(rules, moment.now);
         let number = |name| {
             command
                 .get(name)
                 .as_num()
                 .map_or(0, |n| n.to_i64_saturating())
         };
-        let positional = projection.is_some_and(is_positional) && predicate.has_expr() && testable;
+        let positional =
+            projection.is_some_and(is_positional) && Predicate::needs_expr(rules) && testable;
         let by_id = testable && number("skip") == 0 && id_of(filter).is_some();
 
         let prepared = prepared(filter, rules, shows_ts)?;
         let filter = prepared.as_ref().map_or(filter, DocBuf::as_doc);
         let sent = match by_id || positional {
             true => DocBuf::from(filter),
-            false => predicate.alive(filter),
+            false => Predicate::new(rules, moment.now).alive(filter),
         };
         let projection = carried
             .projection
@@ -96,6 +96,7 @@ impl Find {
                 test: test.map(Arc::new),
                 cut: cut.collect(),
                 ts_last: rules.stamped && rules.stores_ts && shows_ts && !is_key,
+                ts_since: projection.is_none().then_some(rules.since),
             },
             window,
             gathers,

@@ -43,7 +43,7 @@ pub async fn run<A: Ask>(
 ) -> Result<Bytes, Stop> {
     let command = request.body();
     let predicate = Predicate::new(target.rules, moment.now);
-    let takeover = target.takeover(&predicate, request);
+    let takeover = target.takeover(request, moment);
     let sent = FindAndModify::rewrite(command, target, &predicate, moment)?;
     let mut body = sent.body.clone();
     if !predicate.is_none() {
@@ -115,7 +115,7 @@ impl FindAndModify {
         let prepared = prepared(filter, rules, shows_ts)?;
         let filter = prepared.as_ref().map_or(filter, DocBuf::as_doc);
         let upsert = is_true(command.get("upsert"));
-        let positional = projection.is_some_and(is_positional) && predicate.has_expr();
+        let positional = projection.is_some_and(is_positional) && Predicate::needs_expr(rules);
         let sent = match upsert || positional {
             true => DocBuf::from(filter),
             false => predicate.alive(filter),
@@ -140,6 +140,7 @@ impl FindAndModify {
                 test: None,
                 cut: hidden.iter().map(|&name| name.into()).collect(),
                 ts_last: rules.stamped && rules.stores_ts && shows_ts,
+                ts_since: None,
             },
             by_candidate: positional && !upsert,
         })

@@ -12,7 +12,7 @@ use super::naming::check_document;
 use super::run::{Stop, Target};
 use super::stamp::put_without;
 use super::takeover::{Ended, in_transaction, started};
-use super::{Moment, Predicate, Stamp};
+use super::{Moment, Stamp};
 use crate::ttl::TS_FIELD;
 
 pub async fn run<A: Ask>(
@@ -22,10 +22,9 @@ pub async fn run<A: Ask>(
     moment: Moment,
 ) -> Result<Bytes, Stop> {
     let documents = statements(request, "documents")?;
-    let predicate = Predicate::new(target.rules, moment.now);
-    let takeover = target.takeover(&predicate, request);
+    let takeover = target.takeover(request, moment);
     let mut fields = Vec::new();
-    if in_transaction(request.body()) && !predicate.is_none() {
+    if in_transaction(request.body()) && target.rules.can_end() {
         // A duplicate key would end the transaction, so what has ended makes way first.
         let ids = ids(&documents);
         let filter = match target.has_unique_keys {

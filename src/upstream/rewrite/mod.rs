@@ -19,6 +19,7 @@ mod filter;
 mod find;
 mod find_and_modify;
 mod get_more;
+mod inner;
 mod insert;
 mod namespaces;
 mod naming;
@@ -35,7 +36,7 @@ mod visible;
 mod whole;
 
 #[cfg(test)]
-mod agreement;
+mod tests;
 
 pub use cursors::Cursors;
 pub use namespaces::{Namespace, check_database, namespaces};

@@ -33,12 +33,14 @@ const NAMING: &[&str] = &[
 const WHOLE: &[&str] = &["$$ROOT", "$$CURRENT"];
 
 /// Refuses a command that names the hidden field: as the first part of a path anywhere, in an expression, or as an option.
-pub fn check_hidden(command: Doc<'_>) -> Result<()> {
-    if !contains(command.bytes(), HIDDEN_FIELD.as_bytes()) {
-        return Ok(());
-    }
-    for elem in command {
-        check_element(elem.name(), elem.value)?;
+/// The fields `except` are not looked at.
+pub fn check_hidden(command: Doc<'_>, except: &[&str]) -> Result<()> {
+    let fields = command.iter().filter(|elem| !except.contains(&elem.name()));
+    for elem in fields {
+        if contains(elem.value.data(), HIDDEN_FIELD.as_bytes()) || root(elem.name()) == HIDDEN_FIELD
+        {
+            check_element(elem.name(), elem.value)?;
+        }
     }
     Ok(())
 }
@@ -70,10 +72,10 @@ fn check_value(name: &str, value: ValueRef<'_>) -> Result<()> {
             let mut targets = targets.filter_map(|target| target.value.as_str());
             match targets.any(|target| root(target) == HIDDEN_FIELD) {
                 true => Err(reserved()),
-                false => check_hidden(Doc::new(value.data())),
+                false => check_hidden(Doc::new(value.data()), &[]),
             }
         }
-        Type::Document => check_hidden(Doc::new(value.data())),
+        Type::Document => check_hidden(Doc::new(value.data()), &[]),
         Type::Array => Doc::new(value.data())
             .iter()
             .try_for_each(|elem| check_value(name, elem.value)),

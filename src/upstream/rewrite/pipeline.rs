@@ -8,17 +8,16 @@ use std::cell::RefCell;
 
 use crate::error::{Error, Result};
 use crate::query::stage::{Changes, Condition, Documents, Entry, STAGES};
-use crate::ttl::{DefaultTtl, OwnTtl};
-use crate::upstream::{HIDDEN_FIELD, Rules};
+use crate::ttl::OwnTtl;
+use crate::upstream::Rules;
 use crate::value::{ArrayBuilder, Doc, DocBuf, Elem, ValueRef};
 
-use super::carry::{Carried, hidden};
+use super::carry::{Carried, date_rules, hidden};
 use super::filter::prepared;
+use super::inner::{events, own_indexes, unset};
 use super::namespaces::{Namespace, target};
 use super::naming::{contains, root, sees_whole};
-use super::rulebook::NO_RULES;
-use super::whole::WithoutHidden;
-use super::{Moment, Predicate, Rulebook, Stamp};
+use super::{Moment, Predicate, Rulebook};
 
 /// What all pipelines of a command share.
 pub struct Levels<'a, B> {
@@ -42,10 +41,10 @@ pub struct Rows {
 }
 
 /// A stage is being written.
-struct Writing<'a, 'o, 'b> {
-    rules: &'a Rules,
-    rows: Rows,
-    out: &'o mut ArrayBuilder<'b>,
+pub struct Writing<'a, 'o, 'b> {
+    pub rules: &'a Rules,
+    pub rows: Rows,
+    pub out: &'o mut ArrayBuilder<'b>,
 }
 
 // === impl Levels ===
@@ -62,7 +61,7 @@ impl<B: Rulebook> Levels<'_, B> {
     }
 
     /// Writes a pipeline inside a stage. Its rows have no hidden fields.
-    fn inner(&self, stages: Doc<'_>, rules: &Rules, out: &mut ArrayBuilder<'_>) -> Result<()> {
+    pub fn inner(&self, stages: Doc<'_>, rules: &Rules, out: &mut ArrayBuilder<'_>) -> Result<()> {
         let rows = self.pipeline(stages, rules, false, out)?;
         if rows.hidden {
             unset(hidden(rules, self.shows_ts), "", out);
@@ -273,157 +272,21 @@ impl<B: Rulebook> Levels<'_, B> {
         match carried.projection {
             None => false,
             Some(projection) => {
-                let spec = ValueRef::document(projection.as_doc());
-                writing.push(stage.name(), spec);
+                // An empty one is refused. It would change nothing.
+                if !projection.as_doc().is_empty() {
+                    let spec = ValueRef::document(projection.as_doc());
+                    writing.push(stage.name(), spec);
+                }
                 true
             }
         }
-    }
-
-    fn lookup(&self, stage: &Elem<'_>, writing: &mut Writing<'_, '_, '_>) -> Result<()> {
-        let Some(spec) = stage.value.as_doc() else {
-            writing.push(stage.name(), stage.value);
-            return Ok(());
-        };
-        let rules = target(stage, self.database).map(|(db, coll)| self.book.rules(db, coll));
-        let rules = rules.as_deref().unwrap_or(&NO_RULES);
-        let own = spec.get("pipeline").as_array();
-        if rules.is_none() && own.is_none() {
-            writing.push(stage.name(), stage.value);
-            return Ok(());
-        }
-        let inner = self.array(own.unwrap_or(Doc::EMPTY), rules)?;
-        let sent = DocBuf::build(|out| {
-            super::stamp::put_without(spec, &["pipeline"], out);
-            out.put("pipeline", ValueRef::array(inner.as_doc()));
-        });
-        writing.push(stage.name(), ValueRef::document(sent.as_doc()));
-        Ok(())
-    }
-
-    fn graph_lookup(&self, stage: &Elem<'_>, writing: &mut Writing<'_, '_, '_>) -> Result<()> {
-        let rules = target(stage, self.database).map(|(db, coll)| self.book.rules(db, coll));
-        let rules = rules.as_deref().unwrap_or(&NO_RULES);
-        let Some(spec) = stage.value.as_doc().filter(|_| !rules.is_none()) else {
-            writing.push(stage.name(), stage.value);
-            return Ok(());
-        };
-        let restriction = super::fields::doc_or_empty(spec, "restrictSearchWithMatch");
-        let prepared = prepared(restriction, rules, self.shows_ts)?;
-        let restriction = prepared.as_ref().map_or(restriction, DocBuf::as_doc);
-        let restriction = Predicate::new(rules, self.moment.now).alive(restriction);
-        let sent = DocBuf::build(|out| {
-            super::stamp::put_without(spec, &["restrictSearchWithMatch"], out);
-            if !restriction.as_doc().is_empty() {
-                out.put_doc("restrictSearchWithMatch", restriction.as_doc());
-            }
-        });
-        writing.push(stage.name(), ValueRef::document(sent.as_doc()));
-        // The stage has no pipeline of its own that could remove the fields.
-        if let Some(name) = spec.get("as").as_str() {
-            unset(hidden(rules, self.shows_ts), name, writing.out);
-        }
-        Ok(())
-    }
-
-    fn union_with(&self, stage: &Elem<'_>, writing: &mut Writing<'_, '_, '_>) -> Result<()> {
-        let named = target(stage, self.database);
-        let rules = named.map(|(db, coll)| self.book.rules(db, coll));
-        let rules = rules.as_deref().unwrap_or(&NO_RULES);
-        let own = stage.value.as_doc().map(|spec| spec.get("pipeline"));
-        let own = own.and_then(ValueRef::as_array);
-        if rules.is_none() && own.is_none() {
-            writing.push(stage.name(), stage.value);
-            return Ok(());
-        }
-        let inner = self.array(own.unwrap_or(Doc::EMPTY), rules)?;
-        let sent = DocBuf::build(|out| {
-            match stage.value.as_doc() {
-                Some(spec) => super::stamp::put_without(spec, &["pipeline"], out),
-                None => {
-                    out.put("coll", stage.value);
-                }
-            }
-            out.put("pipeline", ValueRef::array(inner.as_doc()));
-        });
-        writing.push(stage.name(), ValueRef::document(sent.as_doc()));
-        Ok(())
-    }
-
-    fn facet(&self, stage: &Elem<'_>, writing: &mut Writing<'_, '_, '_>) -> Result<()> {
-        let mut bytes = Vec::new();
-        let mut out = crate::value::DocBuilder::begin(&mut bytes);
-        for facet in stage.value.as_doc().into_iter().flatten() {
-            match facet.value.as_array() {
-                Some(stages) => {
-                    let inner = self.array(stages, &NO_RULES)?;
-                    out.put(facet.name(), ValueRef::array(inner.as_doc()));
-                }
-                None => {
-                    out.put(facet.name(), facet.value);
-                }
-            }
-        }
-        out.end();
-        writing.push(stage.name(), ValueRef::document(Doc::new(&bytes)));
-        Ok(())
-    }
-
-    fn merge(&self, stage: &Elem<'_>, writing: &mut Writing<'_, '_, '_>) -> Result<()> {
-        let Some((db, coll)) = target(stage, self.database) else {
-            writing.push(stage.name(), stage.value);
-            return Ok(());
-        };
-        let rules = self.book.rules(db, coll);
-        if rules.can_end() {
-            self.drained.borrow_mut().push((db.into(), coll.into()));
-        }
-        let stamp = self.stamp(&rules, writing);
-        let spec = stage.value.as_doc();
-        let matched = spec.and_then(|spec| spec.get("whenMatched").as_array());
-        let (Some(stamp), Some(spec), Some(matched)) = (stamp, spec, matched) else {
-            writing.push(stage.name(), stage.value);
-            return Ok(());
-        };
-        // The row has its stamp already, in case it is inserted. The client's stages do not see it.
-        let without = WithoutHidden {
-            variables: &["$$new"],
-            hidden: hidden(&rules, false),
-        };
-        let mut bytes = Vec::new();
-        let mut out = ArrayBuilder::begin(&mut bytes);
-        unset(hidden(&rules, false), "", &mut out);
-        without.array(matched, &mut out);
-        out.push_doc(stamp.stage().as_doc());
-        out.end();
-        let sent = DocBuf::build(|out| {
-            super::stamp::put_without(spec, &["whenMatched"], out);
-            out.put("whenMatched", ValueRef::array(Doc::new(&bytes)));
-        });
-        writing.push(stage.name(), ValueRef::document(sent.as_doc()));
-        Ok(())
-    }
-
-    /// Gives rows the stamp of the collection that stores them.
-    fn stamp(&self, target: &Rules, writing: &mut Writing<'_, '_, '_>) -> Option<Stamp> {
-        let stamp = Stamp::new(target, self.moment.now)?;
-        writing.out.push_doc(stamp.stage().as_doc());
-        Some(stamp)
-    }
-
-    fn array(&self, stages: Doc<'_>, rules: &Rules) -> Result<DocBuf> {
-        let mut bytes = Vec::new();
-        let mut out = ArrayBuilder::begin(&mut bytes);
-        self.inner(stages, rules, &mut out)?;
-        out.end();
-        Ok(DocBuf::from_bytes(bytes))
     }
 }
 
 // === impl Writing ===
 
 impl Writing<'_, '_, '_> {
-    fn push(&mut self, name: &str, spec: ValueRef<'_>) {
+    pub fn push(&mut self, name: &str, spec: ValueRef<'_>) {
         self.out.doc().put(name, spec);
     }
 }
@@ -432,11 +295,8 @@ impl Writing<'_, '_, '_> {
 fn touches(rules: &Rules, row: &Entry, stage: &Elem<'_>) -> bool {
     let reads = |path: &str| {
         let path = path.strip_prefix('$').unwrap_or(path);
-        let own = rules.default != DefaultTtl::Off && root(path) == OwnTtl::FIELD;
-        own || rules
-            .dates
-            .iter()
-            .any(|rule| root(&rule.path) == root(path))
+        let own = Predicate::needs_expr(rules) && root(path) == OwnTtl::FIELD;
+        own || date_rules(rules).any(|rule| root(&rule.path) == root(path))
     };
     let mut touched = false;
     match (stage.name(), row.facts.changes) {
@@ -451,63 +311,8 @@ fn touches(rules: &Rules, row: &Entry, stage: &Elem<'_>) -> bool {
         _ => {}
     }
     // A partial filter may read any field.
-    let partial = rules.dates.iter().any(|rule| rule.filter.is_some());
+    let partial = date_rules(rules).any(|rule| rule.filter.is_some());
     touched || (partial && !matches!(row.facts.changes, Changes::Nothing))
-}
-
-/// Writes a stage that removes fields, at the root or in the documents below a name.
-fn unset(fields: &[&str], below: &str, out: &mut ArrayBuilder<'_>) {
-    if fields.is_empty() {
-        return;
-    }
-    let mut stage = out.doc();
-    let mut paths = stage.array("$unset");
-    for field in fields {
-        match below {
-            "" => paths.push_str(field),
-            below => paths.push_str(&format!("{below}.{field}")),
-        };
-    }
-    paths.end();
-    stage.end();
-}
-
-/// Leaves out the indexes that serve the rule.
-fn own_indexes() -> DocBuf {
-    DocBuf::build(|stage| {
-        let mut filter = stage.doc("$match");
-        filter
-            .doc(&format!("key.{HIDDEN_FIELD}"))
-            .put_bool("$exists", false);
-        filter.end();
-    })
-}
-
-/// Writes the stages behind `$changeStream`: events without the hidden fields, and no event about nothing else.
-fn events(fields: &[&str], out: &mut ArrayBuilder<'_>) {
-    const PLACES: &[&str] = &[
-        "fullDocument",
-        "fullDocumentBeforeChange",
-        "updateDescription.updatedFields",
-    ];
-    for place in PLACES {
-        unset(fields, place, out);
-    }
-    let mut stage = out.doc();
-    let mut filter = stage.doc("$match");
-    let mut nothing = filter.array("$nor");
-    let mut event = nothing.doc();
-    event.put_str("operationType", "update");
-    event.put_doc("updateDescription.updatedFields", Doc::EMPTY);
-    for list in ["removedFields", "truncatedArrays"] {
-        event
-            .doc(&format!("updateDescription.{list}"))
-            .put_i32("$size", 0);
-    }
-    event.end();
-    nothing.end();
-    filter.end();
-    stage.end();
 }
 
 fn not_possible(stage: &str) -> Error {

@@ -13,8 +13,6 @@ use crate::value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Millis, Value};
 pub struct Predicate {
     /// The array of the ways, each a filter. `None` if no document can have ended.
     ways: Option<DocBuf>,
-    /// Some way is an `$expr`, which MongoDB refuses in a few places.
-    has_expr: bool,
 }
 
 /// The path of `ttl` and of the stamp in expressions.
@@ -31,33 +29,28 @@ impl Predicate {
         let mut bytes = Vec::with_capacity(512);
         let mut ways = ArrayBuilder::begin(&mut bytes);
         put_ways(rules, now, &mut ways);
-        let mut has_expr = rules.default != DefaultTtl::Off;
         if let Some((former, until)) = rules.former_at(now) {
             put_ways(former, until, &mut ways);
-            has_expr |= former.default != DefaultTtl::Off;
         }
         // Former rules may have no ways of their own, and an empty list is an error.
         let ways = (!ways.is_empty()).then(|| ways.end());
         Self {
             ways: ways.map(|()| DocBuf::from_bytes(bytes)),
-            has_expr,
         }
     }
 
     /// Returns the predicate that every document passes.
     pub fn none() -> Self {
-        Self {
-            ways: None,
-            has_expr: false,
-        }
+        Self { ways: None }
     }
 
     pub fn is_none(&self) -> bool {
         self.ways.is_none()
     }
 
-    pub fn has_expr(&self) -> bool {
-        self.has_expr
+    /// Returns whether the predicate of such a collection has an `$expr`, which MongoDB refuses in a few places.
+    pub fn needs_expr(rules: &Rules) -> bool {
+        in_force(rules).any(|rules| rules.default != DefaultTtl::Off)
     }
 
     /// Returns the client's filter, narrowed to the documents that have not ended.
@@ -121,6 +114,12 @@ fn put_ways(rules: &Rules, now: Millis, ways: &mut ArrayBuilder<'_>) {
             }
         }
     }
+}
+
+/// Returns the rules and, while their ended documents are being deleted, the former ones.
+pub fn in_force(rules: &Rules) -> impl Iterator<Item = &Rules> {
+    let former = rules.former.as_deref().map(|former| &former.rules);
+    std::iter::once(rules).chain(former)
 }
 
 /// Returns the last moment of writing whose documents have ended `seconds` later, at `now`.

@@ -18,6 +18,8 @@ pub struct RowRule {
     pub cut: Arc<[Box<str>]>,
     /// Rows end with `_ts`.
     pub ts_last: bool,
+    /// What `_ts` shows if a whole document has none, because it is older than the default.
+    pub ts_since: Option<Millis>,
 }
 
 /// What is left of `skip` and `limit` if Sundown counts them.
@@ -52,7 +54,10 @@ impl RowRule {
         }
         put_without(row, &cut, out);
         if self.ts_last {
-            out.put(TS_FIELD, row.get(TS_FIELD));
+            match (row.get(TS_FIELD), self.ts_since) {
+                (ts, Some(since)) if ts.is_missing() => out.put_i64(TS_FIELD, since.seconds()),
+                (ts, _) => out.put(TS_FIELD, ts),
+            };
         }
     }
 

@@ -18,8 +18,8 @@ use super::naming::check_hidden;
 use super::rulebook::NO_RULES;
 use super::takeover::Takeover;
 use super::{
-    Moment, Predicate, Rulebook, aggregate, bulk_write, delete, explain, find_and_modify, insert,
-    reads, update,
+    Moment, Rulebook, aggregate, bulk_write, delete, explain, find_and_modify, insert, reads,
+    update,
 };
 
 /// Why a command has no reply of its own.
@@ -40,6 +40,9 @@ pub struct Target<'a> {
     pub rules: &'a Rules,
     pub has_unique_keys: bool,
 }
+
+/// Fields whose documents are checked one by one, so that each can be refused alone.
+const STATEMENTS: &[&str] = &["documents", "updates", "deletes", "ops"];
 
 /// Runs one command. If no collection that it touches has rules, the request passes as it is.
 pub async fn run<A: Ask, B: Rulebook>(
@@ -99,7 +102,7 @@ async fn rewritten<A: Ask, B: Rulebook>(
     let command = request.body();
     let db = database(&request);
     if rules.iter().any(|rules| rules.stamped) {
-        check_hidden(command)?;
+        check_hidden(command, STATEMENTS)?;
     }
     let collection = command.first().and_then(|first| first.value.as_str());
     let own = touched.iter().zip(rules);
@@ -204,16 +207,17 @@ impl From<Lost> for Stop {
 
 // === impl Target ===
 
-impl Target<'_> {
+impl<'t> Target<'t> {
     /// Returns the way to delete what has ended, for a client's command.
-    pub fn takeover<'a>(&self, predicate: &'a Predicate, request: &'a Request) -> Takeover<'a>
+    pub fn takeover<'a>(&self, request: &'a Request, moment: Moment) -> Takeover<'a>
     where
-        Self: 'a,
+        't: 'a,
     {
         Takeover {
             database: self.database,
             collection: self.collection,
-            predicate,
+            rules: self.rules,
+            now: moment.now,
             command: request.body(),
         }
     }

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 
-use crate::upstream::Ask;
-use crate::value::{Doc, DocBuf, Type, ValueRef};
+use crate::upstream::{Ask, Rules};
+use crate::value::{Doc, DocBuf, Millis, Type, ValueRef};
 use crate::wire::Request;
 
 use super::Predicate;
@@ -13,13 +13,14 @@ use super::run::Stop;
 pub struct Takeover<'a> {
     pub database: &'a str,
     pub collection: &'a str,
-    pub predicate: &'a Predicate,
+    pub rules: &'a Rules,
+    pub now: Millis,
     /// The client's command.
     pub command: Doc<'a>,
 }
 
 /// Fields of the client's command that its deletes share.
-const SHARED: &[&str] = &["let"];
+const SHARED: &[&str] = &["let", "apiVersion", "apiStrict", "apiDeprecationErrors"];
 
 /// What makes a command part of a transaction. The first one also starts it.
 const TRANSACTION: &[&str] = &[
@@ -51,16 +52,17 @@ impl Takeover<'_> {
         ask: &mut A,
         ended: impl IntoIterator<Item = Ended<'_>>,
     ) -> Result<u64, Stop> {
-        if self.predicate.is_none() {
+        if !self.rules.can_end() {
             return Ok(0);
         }
+        let predicate = Predicate::new(self.rules, self.now);
         let mut any = false;
         let body = DocBuf::build(|out| {
             out.put_str("delete", self.collection);
             let mut deletes = out.array("deletes");
             for ended in ended {
                 any = true;
-                let filter = self.predicate.ended(ended.filter);
+                let filter = predicate.ended(ended.filter);
                 let mut delete = deletes.doc();
                 delete.put_doc("q", filter.as_doc()).put_i32("limit", 0);
                 delete.put("collation", ended.collation);

@@ -11,7 +11,7 @@ use crate::value::{Doc, DocBuf, DocBuilder, ValueRef, is_true};
 use crate::wire::Request;
 
 use super::batch::{Batch, Statements};
-use super::change::{is_repeatable, names_ts, stamped};
+use super::change::{names_ts, stamped};
 use super::fields::{doc_or_empty, statements};
 use super::filter::prepared;
 use super::naming::{Parts, check_hidden};
@@ -24,7 +24,8 @@ use super::{Moment, Predicate, Stamp};
 pub struct Before {
     /// The statements that are upserts.
     pub upserts: Vec<usize>,
-    /// A statement cannot be sent again after a duplicate key, so no ended document may be in its way.
+    /// A statement that changes many documents cannot be sent again after a duplicate key: some are changed already. So no
+    /// ended document may be in its way.
     pub everything: bool,
 }
 
@@ -36,7 +37,7 @@ pub async fn run<A: Ask>(
 ) -> Result<Bytes, Stop> {
     let updates = statements(request, "updates")?;
     let predicate = Predicate::new(target.rules, moment.now);
-    let takeover = target.takeover(&predicate, request);
+    let takeover = target.takeover(request, moment);
     let mut sent = Statements::default();
     let mut before = Before::default();
     let lets = request.body().get("let").as_doc();
@@ -51,8 +52,7 @@ pub async fn run<A: Ask>(
         if is_true(update.get("upsert")) {
             before.upserts.push(at);
         }
-        let once = is_true(update.get("multi")) && !is_repeatable(update.get("u"));
-        before.everything |= target.has_unique_keys && once;
+        before.everything |= target.has_unique_keys && is_true(update.get("multi"));
     }
     let transaction = in_transaction(request.body()) && !predicate.is_none();
     before.everything |= target.has_unique_keys && transaction;
@@ -88,7 +88,7 @@ pub fn rewrite(
     moment: Moment,
 ) -> Result<DocBuf> {
     if rules.stamped {
-        check_hidden(update)?;
+        check_hidden(update, &[])?;
     }
     let filter = doc_or_empty(update, "q");
     let change = update.get("u");

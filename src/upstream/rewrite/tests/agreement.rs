@@ -3,9 +3,9 @@
 use bson::{Bson, DateTime, Document, bson, doc};
 use proptest::prelude::*;
 
-use super::{Predicate, Visibility};
 use crate::query::{Filter, Scope, Vars};
 use crate::ttl::DefaultTtl;
+use crate::upstream::rewrite::{Predicate, Visibility};
 use crate::upstream::{DateRule, Former, Rules};
 use crate::value::{Doc, DocBuf, Millis};
 

@@ -1,0 +1,213 @@
+//! Stages with other collections or pipelines in them, and the stages that Sundown adds.
+
+use crate::error::Result;
+use crate::upstream::{HIDDEN_FIELD, Rules};
+use crate::value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Elem, ValueRef};
+
+use super::carry::hidden;
+use super::fields::doc_or_empty;
+use super::filter::prepared;
+use super::namespaces::target;
+use super::pipeline::{Levels, Writing};
+use super::rulebook::NO_RULES;
+use super::stamp::put_without;
+use super::whole::WithoutHidden;
+use super::{Predicate, Rulebook, Stamp};
+
+// === impl Levels ===
+
+impl<B: Rulebook> Levels<'_, B> {
+    pub fn lookup(&self, stage: &Elem<'_>, writing: &mut Writing<'_, '_, '_>) -> Result<()> {
+        let Some(spec) = stage.value.as_doc() else {
+            writing.push(stage.name(), stage.value);
+            return Ok(());
+        };
+        let rules = target(stage, self.database).map(|(db, coll)| self.book.rules(db, coll));
+        let rules = rules.as_deref().unwrap_or(&NO_RULES);
+        let own = spec.get("pipeline").as_array();
+        if rules.is_none() && own.is_none() {
+            writing.push(stage.name(), stage.value);
+            return Ok(());
+        }
+        let inner = self.array(own.unwrap_or(Doc::EMPTY), rules)?;
+        let sent = DocBuf::build(|out| {
+            put_without(spec, &["pipeline"], out);
+            out.put("pipeline", ValueRef::array(inner.as_doc()));
+        });
+        writing.push(stage.name(), ValueRef::document(sent.as_doc()));
+        Ok(())
+    }
+
+    pub fn graph_lookup(&self, stage: &Elem<'_>, writing: &mut Writing<'_, '_, '_>) -> Result<()> {
+        let rules = target(stage, self.database).map(|(db, coll)| self.book.rules(db, coll));
+        let rules = rules.as_deref().unwrap_or(&NO_RULES);
+        let Some(spec) = stage.value.as_doc().filter(|_| !rules.is_none()) else {
+            writing.push(stage.name(), stage.value);
+            return Ok(());
+        };
+        let restriction = doc_or_empty(spec, "restrictSearchWithMatch");
+        let prepared = prepared(restriction, rules, self.shows_ts)?;
+        let restriction = prepared.as_ref().map_or(restriction, DocBuf::as_doc);
+        let restriction = Predicate::new(rules, self.moment.now).alive(restriction);
+        let sent = DocBuf::build(|out| {
+            put_without(spec, &["restrictSearchWithMatch"], out);
+            if !restriction.as_doc().is_empty() {
+                out.put_doc("restrictSearchWithMatch", restriction.as_doc());
+            }
+        });
+        writing.push(stage.name(), ValueRef::document(sent.as_doc()));
+        // The stage has no pipeline of its own that could remove the fields.
+        if let Some(name) = spec.get("as").as_str() {
+            unset(hidden(rules, self.shows_ts), name, writing.out);
+        }
+        Ok(())
+    }
+
+    pub fn union_with(&self, stage: &Elem<'_>, writing: &mut Writing<'_, '_, '_>) -> Result<()> {
+        let named = target(stage, self.database);
+        let rules = named.map(|(db, coll)| self.book.rules(db, coll));
+        let rules = rules.as_deref().unwrap_or(&NO_RULES);
+        let own = stage.value.as_doc().map(|spec| spec.get("pipeline"));
+        let own = own.and_then(ValueRef::as_array);
+        if rules.is_none() && own.is_none() {
+            writing.push(stage.name(), stage.value);
+            return Ok(());
+        }
+        let inner = self.array(own.unwrap_or(Doc::EMPTY), rules)?;
+        let sent = DocBuf::build(|out| {
+            match stage.value.as_doc() {
+                Some(spec) => put_without(spec, &["pipeline"], out),
+                None => {
+                    out.put("coll", stage.value);
+                }
+            }
+            out.put("pipeline", ValueRef::array(inner.as_doc()));
+        });
+        writing.push(stage.name(), ValueRef::document(sent.as_doc()));
+        Ok(())
+    }
+
+    pub fn facet(&self, stage: &Elem<'_>, writing: &mut Writing<'_, '_, '_>) -> Result<()> {
+        let mut bytes = Vec::new();
+        let mut out = DocBuilder::begin(&mut bytes);
+        for facet in stage.value.as_doc().into_iter().flatten() {
+            match facet.value.as_array() {
+                Some(stages) => {
+                    let inner = self.array(stages, &NO_RULES)?;
+                    out.put(facet.name(), ValueRef::array(inner.as_doc()));
+                }
+                None => {
+                    out.put(facet.name(), facet.value);
+                }
+            }
+        }
+        out.end();
+        writing.push(stage.name(), ValueRef::document(Doc::new(&bytes)));
+        Ok(())
+    }
+
+    pub fn merge(&self, stage: &Elem<'_>, writing: &mut Writing<'_, '_, '_>) -> Result<()> {
+        let Some((db, coll)) = target(stage, self.database) else {
+            writing.push(stage.name(), stage.value);
+            return Ok(());
+        };
+        let rules = self.book.rules(db, coll);
+        if rules.can_end() {
+            self.drained.borrow_mut().push((db.into(), coll.into()));
+        }
+        let stamp = self.stamp(&rules, writing);
+        let spec = stage.value.as_doc();
+        let matched = spec.and_then(|spec| spec.get("whenMatched").as_array());
+        let (Some(stamp), Some(spec), Some(matched)) = (stamp, spec, matched) else {
+            writing.push(stage.name(), stage.value);
+            return Ok(());
+        };
+        // The row has its stamp already, in case it is inserted. The client's stages do not see it.
+        let without = WithoutHidden {
+            variables: &["$$new"],
+            hidden: hidden(&rules, false),
+        };
+        let mut bytes = Vec::new();
+        let mut out = ArrayBuilder::begin(&mut bytes);
+        unset(hidden(&rules, false), "", &mut out);
+        without.array(matched, &mut out);
+        out.push_doc(stamp.stage().as_doc());
+        out.end();
+        let sent = DocBuf::build(|out| {
+            put_without(spec, &["whenMatched"], out);
+            out.put("whenMatched", ValueRef::array(Doc::new(&bytes)));
+        });
+        writing.push(stage.name(), ValueRef::document(sent.as_doc()));
+        Ok(())
+    }
+
+    /// Gives rows the stamp of the collection that stores them.
+    pub fn stamp(&self, target: &Rules, writing: &mut Writing<'_, '_, '_>) -> Option<Stamp> {
+        let stamp = Stamp::new(target, self.moment.now)?;
+        writing.out.push_doc(stamp.stage().as_doc());
+        Some(stamp)
+    }
+
+    fn array(&self, stages: Doc<'_>, rules: &Rules) -> Result<DocBuf> {
+        let mut bytes = Vec::new();
+        let mut out = ArrayBuilder::begin(&mut bytes);
+        self.inner(stages, rules, &mut out)?;
+        out.end();
+        Ok(DocBuf::from_bytes(bytes))
+    }
+}
+
+/// Writes a stage that removes fields, at the root or in the documents below a name.
+pub fn unset(fields: &[&str], below: &str, out: &mut ArrayBuilder<'_>) {
+    if fields.is_empty() {
+        return;
+    }
+    let mut stage = out.doc();
+    let mut paths = stage.array("$unset");
+    for field in fields {
+        match below {
+            "" => paths.push_str(field),
+            below => paths.push_str(&format!("{below}.{field}")),
+        };
+    }
+    paths.end();
+    stage.end();
+}
+
+/// Leaves out the indexes that serve the rule.
+pub fn own_indexes() -> DocBuf {
+    DocBuf::build(|stage| {
+        let mut filter = stage.doc("$match");
+        filter
+            .doc(&format!("key.{HIDDEN_FIELD}"))
+            .put_bool("$exists", false);
+        filter.end();
+    })
+}
+
+/// Writes the stages behind `$changeStream`: events without the hidden fields, and no event about nothing else.
+pub fn events(fields: &[&str], out: &mut ArrayBuilder<'_>) {
+    const PLACES: &[&str] = &[
+        "fullDocument",
+        "fullDocumentBeforeChange",
+        "updateDescription.updatedFields",
+    ];
+    for place in PLACES {
+        unset(fields, place, out);
+    }
+    let mut stage = out.doc();
+    let mut filter = stage.doc("$match");
+    let mut nothing = filter.array("$nor");
+    let mut event = nothing.doc();
+    event.put_str("operationType", "update");
+    event.put_doc("updateDescription.updatedFields", Doc::EMPTY);
+    for list in ["removedFields", "truncatedArrays"] {
+        event
+            .doc(&format!("updateDescription.{list}"))
+            .put_i32("$size", 0);
+    }
+    event.end();
+    nothing.end();
+    filter.end();
+    stage.end();
+}

@@ -1,0 +1,164 @@
+//! Commands in, commands out: `golden.case`, with the bytes that are sent printed as text.
+//!
+//! ```text
+//! reply {ok: 1, ...}     what the cluster answers, in order; without it, that all is well
+//! > {find: "a"}          a command of a client
+//! < {find: "a", ...}     what the cluster is asked
+//! = {ok: 1, ...}         what the client gets, if replies were given
+//! ```
+//!
+//! `UPDATE=1` writes the lines that begin with `<` and `=`. A person then reads the difference.
+
+use std::collections::VecDeque;
+
+use bson::{Bson, Document, doc};
+use bytes::Bytes;
+
+use super::world::{Book, START, block_on, request};
+use crate::ttl::DefaultTtl;
+use crate::upstream::rewrite::{Cursors, Moment, Predicate, run};
+use crate::upstream::{Ask, DateRule, Lost, Rules};
+use crate::value::{Doc, Millis};
+use crate::wire::Request;
+
+#[path = "../../../../tests/support/literal.rs"]
+#[allow(dead_code, clippy::duplicate_mod)] // the tests of updates have it, too
+mod literal;
+#[path = "../../../../tests/support/print.rs"]
+#[allow(dead_code)]
+mod print;
+
+const FILE: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/src/upstream/rewrite/tests/golden.case"
+);
+
+/// Answers what the case says.
+#[derive(Default)]
+struct Scripted {
+    replies: VecDeque<Document>,
+    asked: Vec<String>,
+}
+
+impl Ask for Scripted {
+    async fn ask(&mut self, request: Request) -> Result<Bytes, Lost> {
+        let mut text = printed(&Document::from_reader(&request.body[..]).unwrap());
+        for sequence in &request.sequences {
+            text += &format!(" + {}:", sequence.name);
+            for document in sequence.iter() {
+                let document = Document::from_reader(document.bytes()).unwrap();
+                text += &format!(" {}", printed(&document));
+            }
+        }
+        self.asked.push(text);
+        let well =
+            doc! {"ok": 1.0, "n": 1, "cursor": {"firstBatch": [], "id": 0i64, "ns": "rewrite.a"}};
+        let reply = self.replies.pop_front().unwrap_or(well);
+        Ok(reply.to_vec().unwrap().into())
+    }
+}
+
+fn printed(document: &Document) -> String {
+    print::Printer::default().document(document)
+}
+
+fn rules(name: &str) -> Rules {
+    let stamped = |seconds| Rules {
+        stamped: true,
+        stores_ts: true,
+        default: DefaultTtl::from_seconds(seconds).unwrap(),
+        since: Millis(START),
+        dates: Vec::new(),
+        former: None,
+    };
+    match name {
+        "a" => stamped(10),
+        "b" => stamped(-1),
+        _ => Rules {
+            dates: vec![DateRule {
+                path: "at".into(),
+                seconds: 5,
+                filter: None,
+            }],
+            ..Rules::NONE
+        },
+    }
+}
+
+const COLLECTIONS: &[&str] = &["a", "b", "dates"];
+
+#[test]
+fn commands_in_and_out() {
+    let mut book = Book::default();
+    for name in COLLECTIONS {
+        book.set(name, rules(name));
+    }
+    let moment = Moment {
+        now: Millis(START + 60_000),
+        expose_ts: false,
+    };
+    // The predicates are printed in full once, and abbreviated then.
+    let ended = COLLECTIONS.iter().map(|name| {
+        let alive = Predicate::new(&rules(name), moment.now).alive(Doc::EMPTY);
+        let alive = Document::from_reader(alive.bytes()).unwrap();
+        let Some(Bson::Array(ways)) = alive.get("$nor") else {
+            panic!("{alive}");
+        };
+        let ways = printed(&doc! {"": ways.clone()});
+        (
+            *name,
+            ways[ways.find('[').unwrap()..ways.len() - 1].to_owned(),
+        )
+    });
+    let ended: Vec<(&str, String)> = ended.collect();
+
+    let text = std::fs::read_to_string(FILE).unwrap();
+    let mut now = String::new();
+    let mut cluster = Scripted::default();
+    let mut full = false;
+    for line in text.lines() {
+        let (mark, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let parse = |text: &str| match literal::value(text) {
+            Ok(Bson::Document(document)) => document,
+            other => panic!("{line}: {other:?}"),
+        };
+        match mark {
+            "<" | "=" => continue,
+            "reply" => cluster.replies.push_back(parse(rest)),
+            "#" => full = rest.starts_with("In full"),
+            _ => {}
+        }
+        now += line;
+        now.push('\n');
+        if mark != ">" {
+            continue;
+        }
+        let scripted = !cluster.replies.is_empty();
+        let cursors = Cursors::default();
+        let ran = run(&mut cluster, request(parse(rest)), &book, moment, &cursors);
+        let reply = Document::from_reader(&block_on(ran).unwrap()[..]).unwrap();
+        let refused = cluster.asked.is_empty();
+        for mut asked in cluster.asked.drain(..) {
+            for (name, ways) in ended.iter().filter(|_| !full) {
+                asked = asked.replace(ways, &format!("<ended in {name}>"));
+            }
+            now += &format!("< {asked}\n");
+        }
+        if scripted || refused {
+            now += &format!("= {}\n", printed(&reply));
+        }
+        assert!(
+            cluster.replies.is_empty(),
+            "{line}: not all replies were used"
+        );
+    }
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(FILE, &now).unwrap();
+    } else if now != text {
+        let differs = now
+            .lines()
+            .zip(text.lines())
+            .find(|(now, then)| now != then);
+        panic!("golden.case differs (UPDATE=1 writes it): {differs:#?}");
+    }
+}

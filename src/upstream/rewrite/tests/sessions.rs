@@ -1,0 +1,103 @@
+//! Retryable writes, and transactions where the cluster has them.
+
+use bson::spec::BinarySubtype;
+use bson::{Binary, Bson, Document, bson, doc};
+
+use super::world::{World, code, documents, ids};
+
+fn session(number: u8) -> Document {
+    let id = Binary {
+        subtype: BinarySubtype::Uuid,
+        // The test runs many times in front of the same cluster.
+        bytes: uuid::Uuid::new_v4().as_bytes()[..15]
+            .iter()
+            .copied()
+            .chain([number])
+            .collect(),
+    };
+    doc! {"id": id}
+}
+
+fn with(mut command: Document, fields: &Document) -> Document {
+    command.extend(fields.clone());
+    command
+}
+
+#[test]
+fn a_retryable_write_is_sent_again_as_a_whole() {
+    let mut world = World::new();
+    if world.is_mongod() && !world.is_replica_set() {
+        return;
+    }
+    for ordered in [true, false] {
+        let mut world = World::new();
+        world.default_ttl("a", 10);
+        world.insert(bson!([{"_id": 1}, {"_id": 3}, {"_id": 4, "ttl": -1}]));
+        world.wait(10);
+        let many: Vec<Bson> = (0..6).map(|id| bson!({"_id": id})).collect();
+        let retryable = doc! {"lsid": session(1), "txnNumber": 1i64, "ordered": ordered};
+        let command = with(doc! {"insert": "a", "documents": many}, &retryable);
+        let reply = world.run(command.clone());
+        assert_eq!(
+            reply["n"],
+            Bson::from(if ordered { 4 } else { 5 }),
+            "{reply}"
+        );
+        assert!(!reply.contains_key("retriedStmtIds"), "{reply}");
+        let error = reply.get_array("writeErrors").unwrap()[0]
+            .as_document()
+            .unwrap();
+        assert_eq!(error.get_i32("index").ok(), Some(4), "{reply}");
+        let retryable = doc! {"lsid": session(2), "txnNumber": 1i64};
+        world.run(doc! {"delete": "a", "deletes": [{"q": {}, "limit": 0}]});
+        let update = with(
+            doc! {"update": "a", "updates": [{"q": {"_id": 8}, "u": {"$inc": {"n": 1}}, "upsert": true}]},
+            &retryable,
+        );
+        for _ in 0..2 {
+            let reply = world.run(update.clone());
+            assert_eq!(
+                reply["upserted"],
+                bson!([{"index": 0, "_id": 8}]),
+                "{reply}"
+            );
+        }
+        assert_eq!(world.find(doc! {}), bson!([{"_id": 8, "n": 1}]));
+    }
+    world.run(doc! {"drop": "plain"});
+}
+
+#[test]
+fn in_a_transaction_ended_documents_make_way_first() {
+    for unique in [false, true] {
+        let mut world = World::new();
+        if !world.is_replica_set() {
+            return;
+        }
+        world.book.no_unique_keys = !unique;
+        world.default_ttl("a", 10);
+        world.insert(documents(0..6));
+        world.wait(10);
+        let session = session(3);
+        let first = doc! {"lsid": session.clone(), "txnNumber": 1i64, "autocommit": false, "startTransaction": true};
+        let next = doc! {"lsid": session, "txnNumber": 1i64, "autocommit": false};
+        let upsert = bson!([{"q": {"_id": 3}, "u": {"$set": {"x": 1}}, "upsert": true}]);
+        let commands = [
+            with(doc! {"insert": "a", "documents": documents(0..3)}, &first),
+            with(doc! {"update": "a", "updates": upsert}, &next),
+            with(
+                doc! {"findAndModify": "a", "query": {"_id": 4}, "update": {"x": 1}, "upsert": true},
+                &next,
+            ),
+            with(doc! {"find": "a", "filter": {"_id": 4}}, &next),
+            with(doc! {"commitTransaction": 1, "$db": "admin"}, &next),
+        ];
+        for command in commands {
+            let reply = world.run(command.clone());
+            assert_eq!(reply.get_f64("ok").ok(), Some(1.0), "{command} {reply}");
+            assert_eq!(code(&reply), 0, "{command} {reply}");
+        }
+        let rows = world.find(doc! {});
+        assert_eq!(ids(&rows), bson!([0, 1, 2, 3, 4]));
+    }
+}
