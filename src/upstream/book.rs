@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Rules;
 use super::rewrite::{Namespace, Rulebook, namespaces};
 use super::settings::Settings;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::wire::Request;
 
 /// The rules that hold for one command.
@@ -21,6 +21,11 @@ impl CommandRules {
         let mut rules = Vec::new();
         for (database, collection) in namespaces(request)? {
             let found = settings.rules(&database, &collection).await?;
+            if found.ruled_view {
+                return Err(Error::not_implemented(format!(
+                    "{database}.{collection}, a view that reads a collection with a TTL, in front of a cluster,"
+                )));
+            }
             rules.push(((database, collection), found));
         }
         Ok(Self { rules })
@@ -37,5 +42,9 @@ impl Rulebook for CommandRules {
         let of = |((d, c), _): &&(Namespace, Arc<Rules>)| &**d == database && &**c == collection;
         let found = self.rules.iter().find(of);
         found.map_or_else(|| Arc::new(Rules::NONE), |(_, rules)| Arc::clone(rules))
+    }
+
+    fn has_unique_keys(&self, database: &str, collection: &str) -> bool {
+        self.rules(database, collection).unique_keys
     }
 }

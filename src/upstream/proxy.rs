@@ -197,12 +197,14 @@ impl Proxy {
     /// Answers serverStatus: the cluster's, with a section about the connection to it.
     fn status(&self, connection: &ProxyConnection, request: Request) -> Answering {
         let mut relay = self.relay(connection);
+        let settings = self.settings.clone();
         Box::pin(async move {
             let reply = match relay.ask(request).await {
                 Ok(reply) => reply,
                 Err(lost) => return lost.answer(),
             };
-            let section = status::section(&relay.cluster.state(), &relay.counters);
+            let (state, known) = (relay.cluster.state(), settings.status());
+            let section = status::section(&state, &relay.counters, &known);
             Ok(Answer::of(status::with_section(Doc::new(&reply), &section)))
         })
     }

@@ -20,6 +20,10 @@ pub struct Rules {
     pub dates: Vec<DateRule>,
     /// Rules that were in force until a moment ago, while the documents that ended under them are being deleted.
     pub former: Option<Box<Former>>,
+    /// The collection may have a unique index besides the one on `_id`.
+    pub unique_keys: bool,
+    /// This is a view that reads a collection with rules. Commands on it are refused.
+    pub ruled_view: bool,
 }
 
 /// Rules that no longer hold, but whose ended documents still exist. They must not come back, so a document that had ended
@@ -52,11 +56,13 @@ impl Rules {
         since: Millis(0),
         dates: Vec::new(),
         former: None,
+        unique_keys: true,
+        ruled_view: false,
     };
 
     /// Returns whether commands on the collection pass as they are.
     pub fn is_none(&self) -> bool {
-        !self.stamped && self.dates.is_empty() && self.former.is_none()
+        !self.stamped && self.dates.is_empty() && self.former.is_none() && !self.ruled_view
     }
 
     /// Returns whether a document may end.

@@ -7,10 +7,11 @@ use bytes::Bytes;
 
 use super::cluster::ClusterState;
 use super::relay::RelayCounters;
+use super::settings::Status;
 use crate::value::{Doc, DocBuf};
 
 /// Describes the connection to the cluster.
-pub fn section(state: &ClusterState, counters: &RelayCounters) -> Document {
+pub fn section(state: &ClusterState, counters: &RelayCounters, settings: &Status) -> Document {
     let node = state.node.as_ref().map(|node| node.address.to_string());
     let figure = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed) as i64;
     doc! {
@@ -24,6 +25,21 @@ pub fn section(state: &ClusterState, counters: &RelayCounters) -> Document {
             "forwarded": figure(&counters.forwarded),
             "repeated": figure(&counters.repeated),
             "rewritten": figure(&counters.rewritten),
+        },
+        "clock": {
+            "offsetMillis": settings.clock_offset,
+            "errorMicros": settings.clock_error.as_micros() as i64,
+        },
+        "settings": {
+            "usable": settings.has_lease,
+            "collections": settings.collections as i64,
+            "otherSundowns": settings.others as i64,
+        },
+        "sweeper": {
+            "active": settings.is_sweeper,
+            "passes": settings.passes as i64,
+            "deletedDocuments": settings.swept as i64,
+            "stampedDocuments": settings.stamped as i64,
         },
     }
 }

@@ -85,11 +85,6 @@ impl Cluster {
         }
     }
 
-    /// Returns whether this is MongoDB itself.
-    pub fn is_genuine(&self) -> bool {
-        matches!(self, Self::Mongod(_))
-    }
-
     pub fn mongod(&mut self) -> &mut Mongod {
         match self {
             Self::Mongod(mongod) => mongod,

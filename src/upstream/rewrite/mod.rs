@@ -39,7 +39,7 @@ mod whole;
 mod tests;
 
 pub use cursors::Cursors;
-pub use namespaces::{Namespace, check_database, namespaces};
+pub use namespaces::{Namespace, check_database, namespaces, pipeline_namespaces};
 pub use predicate::Predicate;
 pub use rulebook::{Moment, Rulebook};
 pub use run::run;

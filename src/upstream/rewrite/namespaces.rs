@@ -20,6 +20,13 @@ pub fn namespaces(request: &Request) -> Result<Vec<Namespace>> {
     Ok(found)
 }
 
+/// Returns every collection that the stages of a pipeline name.
+pub fn pipeline_namespaces(stages: Doc<'_>, db: &str) -> Result<Vec<Namespace>> {
+    let mut found = Vec::new();
+    of_pipeline(stages, db, &mut found)?;
+    Ok(found)
+}
+
 /// Returns the database of a request.
 pub fn database(request: &Request) -> &str {
     let named = request.body().get("$db").as_str();

@@ -103,6 +103,16 @@ impl Found {
         })
     }
 
+    /// Returns whether an index besides the one on `_id` is unique. A collection that does not exist may get one.
+    pub fn has_unique_keys(&self) -> bool {
+        let unique = |index: &Document| {
+            ["unique", "prepareUnique"]
+                .iter()
+                .any(|name| index.get_bool(*name).unwrap_or(false))
+        };
+        self.shape == Shape::Missing || self.indexes.iter().any(unique)
+    }
+
     /// Returns the indexes that clients see.
     pub fn client_indexes(&self) -> impl Iterator<Item = &Document> {
         self.indexes.iter().filter(|index| !is_physical(index))

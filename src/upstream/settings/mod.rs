@@ -23,6 +23,8 @@ mod time;
 mod tests;
 
 use std::collections::HashSet;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,6 +34,7 @@ use parking_lot::{Mutex, RwLock};
 
 use cache::Cache;
 use cluster::{Cluster, unreachable};
+use collection::Shape;
 use lease::Lease;
 use members::Others;
 use record::Setting;
@@ -40,8 +43,10 @@ use sweep::Sweeper;
 use time::ClusterTime;
 
 use super::Rules;
+use super::rewrite::pipeline_namespaces;
 use crate::clock::{Clock, Millis};
 use crate::error::Result;
+use crate::value::DocBuf;
 
 pub use cluster::SETTINGS_DATABASE;
 pub use physical::{is_physical, is_physical_name};
@@ -184,6 +189,10 @@ impl Inner {
             Some(found) => found,
             None => Arc::new(collection::find(&self.cluster, database, collection).await?),
         };
+        if found.shape == Shape::View {
+            // Not cached: the rules of what it reads may change.
+            return self.view_rules(database, &found).await;
+        }
         let rules = compose(setting.as_deref(), &found, stores_ts);
         let until = self.lease.after(found.sent);
         self.cache.put(namespace, &rules, found, epoch, until);
@@ -192,6 +201,33 @@ impl Inner {
 
     async fn find(&self, database: &str, collection: &str) -> Result<collection::Found> {
         collection::find(&self.cluster, database, collection).await
+    }
+
+    /// Returns whether a view reads a collection with rules, directly or through other views.
+    fn view_rules<'a>(
+        &'a self,
+        database: &'a str,
+        view: &'a collection::Found,
+    ) -> Pin<Box<dyn Future<Output = Result<Arc<Rules>>> + Send + 'a>> {
+        Box::pin(async move {
+            let definition = DocBuf::from(&view.options);
+            let definition = definition.as_doc();
+            let mut touched = match definition.get("pipeline").as_array() {
+                Some(stages) => pipeline_namespaces(stages, database)?,
+                None => Vec::new(),
+            };
+            let base = definition.get("viewOn").as_str().unwrap_or_default();
+            touched.push((database.into(), base.into()));
+            for (database, collection) in touched {
+                if !self.rules(&database, &collection).await?.is_none() {
+                    return Ok(Arc::new(Rules {
+                        ruled_view: true,
+                        ..Rules::NONE
+                    }));
+                }
+            }
+            Ok(Arc::new(Rules::NONE))
+        })
     }
 
     /// Reads the rules of a collection while a change of them is announced.
@@ -236,11 +272,15 @@ fn compose(setting: Option<&Setting>, found: &collection::Found, stores_ts: bool
     // Another collection of the same name: the settings are void.
     let setting = setting.filter(|setting| setting.uuid == found.uuid);
     let dates = found.dates();
-    Arc::new(match setting {
+    let rules = match setting {
         Some(setting) => setting.rules(dates, stores_ts),
         None => Rules {
             dates,
             ..Rules::NONE
         },
+    };
+    Arc::new(Rules {
+        unique_keys: found.has_unique_keys(),
+        ..rules
     })
 }

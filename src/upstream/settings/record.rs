@@ -82,6 +82,7 @@ impl Setting {
             since: self.since,
             dates,
             former,
+            ..Rules::NONE
         }
     }
 

@@ -18,7 +18,7 @@ fn rules(default: DefaultTtl, since: i64, dates: Vec<DateRule>) -> Rules {
         default,
         since: Millis(since),
         dates,
-        former: None,
+        ..Rules::NONE
     }
 }
 

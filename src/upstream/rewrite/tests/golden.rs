@@ -69,7 +69,7 @@ fn rules(name: &str) -> Rules {
         default: DefaultTtl::from_seconds(seconds).unwrap(),
         since: Millis(START),
         dates: Vec::new(),
-        former: None,
+        ..Rules::NONE
     };
     match name {
         "a" => stamped(10),

@@ -116,7 +116,7 @@ impl World {
                 default: DefaultTtl::from_seconds(seconds).unwrap_or_default(),
                 since: Millis(START),
                 dates: Vec::new(),
-                former: None,
+                ..Rules::NONE
             },
         );
     }
