@@ -90,7 +90,8 @@ const MAP: &[(&str, &[&str])] = &[
     (
         "upstream",
         &[
-            "auth", "clock", "command", "config", "handler", "trust", "ttl", "wire",
+            "args", "auth", "clock", "command", "config", "handler", "query", "trust", "ttl",
+            "wire",
         ],
     ),
     ("value", &[]),
