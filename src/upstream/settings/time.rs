@@ -92,7 +92,7 @@ impl ClusterTime {
         // The clocks cannot drift apart much between a few heartbeats: an offset that contradicts the known ones comes from
         // another primary or from a clock that was set.
         if measured.iter().any(|known| {
-            (known.offset - offset).abs() * 1_000 > 2 * (half_micros(known) + half as i64 * 1_000)
+            (known.offset - offset).abs() * 1_000 > 2 * (half_micros(known) + half * 1_000)
         }) {
             measured.clear();
         }

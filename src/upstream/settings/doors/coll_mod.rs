@@ -51,7 +51,8 @@ pub async fn coll_mod(
     let (database, name) = (database(request)?, collection(request)?);
     let wanted = Wanted::parse(request)?;
     let rules = settings.rules(database, name).await?;
-    if !wanted.concerns_settings() && !(rules.stamped && wanted.validator.is_some()) {
+    let widens = rules.stamped && wanted.validator.is_some();
+    if !wanted.concerns_settings() && !widens {
         return ask.ask(request.clone()).await;
     }
     let mut change = settings.0.begin(database, name).await?;

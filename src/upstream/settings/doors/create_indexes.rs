@@ -33,8 +33,11 @@ pub async fn create_indexes(
     let wanted = Wanted::parse(request)?;
     settings.rules(database, name).await?;
     let (known, _) = settings.0.known(&format!("{database}.{name}"));
-    if wanted.default.is_none() && !wanted.expires && known.is_none() {
-        return ask.ask(request.clone()).await;
+    if wanted.default.is_none() && !wanted.expires {
+        return match known {
+            Some(setting) => create_plain(settings, ask, request, &wanted, &setting).await,
+            None => ask.ask(request.clone()).await,
+        };
     }
     let mut change = settings.0.begin(database, name).await?;
     let created = change.found.shape == Shape::Missing;
@@ -64,6 +67,31 @@ pub async fn create_indexes(
     let after = count_indexes(change.setting(), &found);
     change.close().await?;
     Ok(wanted.reply(&reply, before, after, created))
+}
+
+/// Creates indexes that are no rules, in a collection with settings. Nothing is announced, because building an index may take
+/// long and changes no reply.
+async fn create_plain(
+    settings: &Settings,
+    ask: &mut impl Ask,
+    request: &Request,
+    wanted: &Wanted<'_>,
+    setting: &Setting,
+) -> Result<Bytes, Lost> {
+    let (database, name) = (database(request)?, collection(request)?);
+    let found = settings.0.find(database, name).await?;
+    if found.uuid != setting.uuid {
+        return ask.ask(request.clone()).await;
+    }
+    wanted.check(setting, &found)?;
+    let before = count_indexes(setting, &found);
+    let reply = ask.ask(request.clone()).await?;
+    if !is_ok(&reply) {
+        return Ok(reply);
+    }
+    let found = settings.0.find(database, name).await?;
+    let after = count_indexes(setting, &found);
+    Ok(wanted.reply(&reply, before, after, false))
 }
 
 /// Parses an index whose key names `_ts` and that has an expiry.

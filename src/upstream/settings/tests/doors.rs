@@ -276,3 +276,32 @@ async fn an_existing_index_on_ts_shows_the_default() {
     front.ok(doc! {"dropIndexes": "c", "index": ["mine"]}).await;
     front.assert_default(None, &["_id_"]).await;
 }
+
+#[tokio::test]
+async fn settings_go_with_their_collection() {
+    let front = Front::start().await;
+    let db = front.cluster.database.clone();
+    let default = async |name: &str| {
+        let rules = front.settings.rules(&db, name).await.unwrap();
+        rules.default.seconds()
+    };
+    front.ok(doc! {"create": "c", "defaultTtl": 5}).await;
+    // A rename runs in the database admin, also through a client.
+    let (from, to) = (format!("{db}.c"), format!("{db}.d"));
+    let rename = doc! {"renameCollection": &from, "to": &to, "$db": "admin"};
+    let request = Request::new(rename.to_vec().unwrap());
+    let reply = doors::rename(&front.settings, &mut &front.cluster, &request).await;
+    let reply = Document::from_reader(&reply.unwrap()[..]).unwrap();
+    assert_eq!(reply.get_f64("ok").unwrap(), 1.0, "{reply}");
+    assert_eq!((default("c").await, default("d").await), (None, Some(5)));
+    // `$out` puts another collection in its place.
+    let replacing = doors::replacing(&front.settings, &db, "d").await.unwrap();
+    front.cluster.run(doc! {"create": "e"}).await;
+    let out = doc! {"aggregate": "e", "pipeline": [{"$out": "d"}], "cursor": {}};
+    front.cluster.run(out).await;
+    replacing.done().await.unwrap();
+    assert_eq!(default("d").await, Some(5));
+    front.ok(doc! {"drop": "d"}).await;
+    front.ok(doc! {"create": "d"}).await;
+    assert_eq!(default("d").await, None);
+}

@@ -78,8 +78,9 @@ impl TestCluster {
 impl Ask for &TestCluster {
     async fn ask(&mut self, request: Request) -> Result<Bytes, Lost> {
         let mut command = Document::from_reader(&request.body[..]).unwrap();
-        command.remove("$db");
-        let database = self.client.database(&self.database);
+        let database = command.remove("$db");
+        let database = database.as_ref().and_then(bson::Bson::as_str);
+        let database = self.client.database(database.unwrap());
         let reply = match database.run_command(command).await {
             Ok(reply) => reply,
             Err(error) => match &*error.kind {
