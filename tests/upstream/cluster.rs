@@ -6,11 +6,11 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bson::{Document, doc};
 use mongodb::Client as Driver;
-use sundown::clock::Clock;
+use sundown::clock::{Clock, monotonic};
 use sundown::config::{ClusterUri, Config, Upstream};
 use sundown::{Config as Settings, Sundown};
 
@@ -237,8 +237,8 @@ impl Member {
 
     /// Asks for `hello` until the reply is as wanted.
     fn wait_for(&self, what: &str, is_so: impl Fn(&Document) -> bool) {
-        let begun = Instant::now();
-        while begun.elapsed() < Duration::from_secs(120) {
+        let deadline = monotonic() + Duration::from_secs(120);
+        while monotonic() < deadline {
             let hello = Client::connect(self.address)
                 .and_then(|mut client| client.command("admin", doc! {"hello": 1}));
             if hello.is_ok_and(|hello| is_so(&hello)) {

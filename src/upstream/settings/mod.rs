@@ -145,19 +145,6 @@ impl Settings {
         }
     }
 
-    /// Returns whether a collection has a unique index besides the one on `_id`, if that is known.
-    pub fn has_unique_keys(&self, database: &str, collection: &str) -> Option<bool> {
-        let now = self.0.lease.now();
-        let namespace = format!("{database}.{collection}");
-        let (_, epoch) = self.0.known(&namespace);
-        let found = self.0.cache.found(&namespace, epoch.touched, now)?;
-        let is_unique = |index: &bson::Document| {
-            let has = |option| index.get_bool(option).unwrap_or(false);
-            has("unique") || has("prepareUnique")
-        };
-        Some(found.indexes.iter().any(is_unique))
-    }
-
     /// Returns whether a collection of the database has or had settings. For commands that do not name a collection, or that
     /// Sundown does not know.
     pub async fn has_settings(&self, database: &str) -> Result<bool> {
