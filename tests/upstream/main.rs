@@ -21,3 +21,4 @@ mod login;
 mod pass;
 mod same_bytes;
 mod start;
+mod ttl;

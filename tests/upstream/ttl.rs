@@ -1,0 +1,245 @@
+//! Documents in the cluster end exactly on time, through one Sundown and through several. The clock is the test's.
+
+use bson::{Bson, Document, doc};
+use futures_util::TryStreamExt;
+use mongodb::{Collection, Database};
+use sundown::clock::{Clock, Millis};
+use sundown::{Config, Sundown};
+
+use crate::cluster::{Cluster, Kind, driver, in_front_of};
+
+/// 2030-01-01T00:00:00Z.
+const START: Millis = Millis(1_893_456_000_000);
+
+struct Front {
+    cluster: Cluster,
+    clock: Clock,
+    server: Sundown,
+    db: Database,
+}
+
+impl Front {
+    async fn start(kind: Kind, test: &str) -> Option<Self> {
+        let cluster = Cluster::start(kind, test).await?;
+        let clock = Clock::frozen(START);
+        let (server, db) = connect(&cluster, &clock).await;
+        Some(Self {
+            cluster,
+            clock,
+            server,
+            db,
+        })
+    }
+
+    fn carts(&self) -> Collection<Document> {
+        self.db.collection("carts")
+    }
+
+    async fn run(&self, command: Document) -> Document {
+        let shown = command.to_string();
+        let reply = self.db.run_command(command).await;
+        reply.unwrap_or_else(|problem| panic!("{shown}: {problem}"))
+    }
+
+    /// The documents as they are in the cluster.
+    async fn stored(&self) -> Vec<Document> {
+        let direct = mongodb::Client::with_uri_str(self.cluster.uri()).await;
+        let direct = direct.unwrap().database("shop");
+        rows(direct.collection::<Document>("carts").find(doc! {}).await).await
+    }
+}
+
+async fn connect(cluster: &Cluster, clock: &Clock) -> (Sundown, Database) {
+    let config = in_front_of(&cluster.uri());
+    let server = Sundown::start(config, clock.clone()).await.unwrap();
+    let client = driver(&server, "").await;
+    (server, client.database("shop"))
+}
+
+async fn rows(cursor: mongodb::error::Result<mongodb::Cursor<Document>>) -> Vec<Document> {
+    cursor.unwrap().try_collect().await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn documents_end_at_the_millisecond_and_nothing_hidden_is_seen() {
+    let front = Front::start(Kind::Any, "documents_end_at_the_millisecond").await;
+    let front = front.unwrap();
+    front.run(doc! {"create": "carts", "defaultTtl": 10}).await;
+    let carts = front.carts();
+    let documents = [
+        doc! {"_id": 1, "a": 1},
+        doc! {"_id": 2, "ttl": 5},
+        doc! {"_id": 3, "ttl": -1},
+        doc! {"_id": 4, "ttl": "junk"},
+    ];
+    carts.insert_many(&documents).await.unwrap();
+    let stored = front.stored().await;
+    assert!(stored.iter().all(|row| row.contains_key("_sundown")));
+
+    let all = async |living: Vec<Document>| {
+        let found = rows(front.carts().find(doc! {}).sort(doc! {"_id": 1}).await).await;
+        assert_eq!(found, living);
+        let counted = front.carts().count_documents(doc! {}).await.unwrap();
+        assert_eq!(counted, living.len() as u64);
+        let whole = [
+            doc! {"$sort": {"_id": 1}},
+            doc! {"$project": {"all": {"$objectToArray": "$$ROOT"}, "whole": "$$ROOT"}},
+        ];
+        for (row, living) in rows(front.carts().aggregate(whole).await)
+            .await
+            .iter()
+            .zip(&living)
+        {
+            assert_eq!(row.get_document("whole").unwrap(), living);
+            let names = row.get_array("all").unwrap().iter();
+            let names: Vec<_> = names
+                .map(|pair| pair.as_document().unwrap().get_str("k").unwrap())
+                .collect();
+            assert_eq!(names, living.keys().collect::<Vec<_>>());
+        }
+    };
+    let [one, two, three, four] = documents;
+    front.clock.advance(4_999);
+    all(vec![one.clone(), two, three.clone(), four.clone()]).await;
+    front.clock.advance(1);
+    all(vec![one.clone(), three.clone(), four.clone()]).await;
+    front.clock.advance(4_999);
+    all(vec![one, three.clone(), four]).await;
+    front.clock.advance(1);
+    all(vec![three]).await;
+
+    // The keys of ended documents are free at once, for inserts and for upserts.
+    carts.insert_one(doc! {"_id": 1, "b": 1}).await.unwrap();
+    let upsert = carts
+        .update_one(doc! {"_id": 2}, doc! {"$set": {"b": 2}})
+        .upsert(true);
+    assert_eq!(upsert.await.unwrap().upserted_id, Some(Bson::Int32(2)));
+    let found = carts.find_one(doc! {"_id": 2}).await.unwrap();
+    assert_eq!(found, Some(doc! {"_id": 2, "b": 2}));
+    // What clients see of the settings is DefaultTTL, and not how it is kept.
+    assert_eq!(carts.list_index_names().await.unwrap(), ["_id_", "_ts_1"]);
+    for hidden in [
+        doc! {"_sundown": 1},
+        doc! {"$expr": {"$gt": ["$_sundown", 0]}},
+    ] {
+        assert!(carts.find_one(hidden).await.is_err());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn documents_from_before_count_from_the_moment_of_the_default() {
+    let front = Front::start(Kind::Any, "documents_from_before")
+        .await
+        .unwrap();
+    let carts = front.carts();
+    carts.insert_one(doc! {"_id": 1}).await.unwrap();
+    front.clock.advance(60_000);
+    front.run(doc! {"collMod": "carts", "defaultTtl": 10}).await;
+    front.clock.advance(9_999);
+    assert_eq!(carts.count_documents(doc! {}).await.unwrap(), 1);
+    front.clock.advance(1);
+    assert_eq!(carts.count_documents(doc! {}).await.unwrap(), 0);
+    // Expired is final.
+    front
+        .run(doc! {"collMod": "carts", "defaultTtl": 1_000_000})
+        .await;
+    assert_eq!(carts.count_documents(doc! {}).await.unwrap(), 0);
+    front
+        .run(doc! {"collMod": "carts", "defaultTtl": Bson::Null})
+        .await;
+    assert_eq!(carts.count_documents(doc! {}).await.unwrap(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rule_set_through_one_sundown_holds_for_all() {
+    let front = Front::start(Kind::Any, "a_rule_set_through_one_sundown").await;
+    let front = front.unwrap();
+    let (_second, other) = connect(&front.cluster, &front.clock).await;
+    let there: Collection<Document> = other.collection("carts");
+    front.carts().insert_one(doc! {"_id": 1}).await.unwrap();
+    assert_eq!(there.count_documents(doc! {}).await.unwrap(), 1);
+    front.run(doc! {"collMod": "carts", "defaultTtl": 10}).await;
+    front.clock.advance(10_000);
+    // The command that changed the rule has been answered, so the rule holds everywhere.
+    assert_eq!(there.count_documents(doc! {}).await.unwrap(), 0);
+    there.insert_one(doc! {"_id": 1}).await.unwrap();
+    assert_eq!(front.carts().count_documents(doc! {}).await.unwrap(), 1);
+    other
+        .run_command(doc! {"collMod": "carts", "defaultTtl": 5})
+        .await
+        .unwrap();
+    front.clock.advance(5_000);
+    assert_eq!(front.carts().count_documents(doc! {}).await.unwrap(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dates_end_documents_exactly() {
+    let front = Front::start(Kind::Any, "dates_end_documents_exactly")
+        .await
+        .unwrap();
+    let index = doc! {"key": {"at": 1}, "name": "at_1", "expireAfterSeconds": 5};
+    front
+        .run(doc! {"createIndexes": "carts", "indexes": [index]})
+        .await;
+    let at = bson::DateTime::from_millis(START.0);
+    front
+        .carts()
+        .insert_one(doc! {"_id": 1, "at": at})
+        .await
+        .unwrap();
+    front.clock.advance(4_999);
+    assert_eq!(front.carts().count_documents(doc! {}).await.unwrap(), 1);
+    front.clock.advance(1);
+    assert_eq!(front.carts().count_documents(doc! {}).await.unwrap(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn views_over_a_collection_with_a_ttl_are_refused() {
+    let Some(front) = Front::start(Kind::Set(1), "views_over_a_collection_with_a_ttl").await else {
+        return;
+    };
+    let view = |name: &str, on: &str, pipeline: Vec<Document>| doc! {"create": name, "viewOn": on, "pipeline": pipeline};
+    front.run(doc! {"create": "plain"}).await;
+    front.run(view("v", "carts", vec![])).await;
+    front.run(view("w", "v", vec![])).await;
+    let lookup = doc! {"$lookup": {"from": "carts", "pipeline": [], "as": "x"}};
+    front.run(view("x", "plain", vec![lookup])).await;
+    let read = async |name: &str| {
+        front
+            .db
+            .collection::<Document>(name)
+            .find_one(doc! {})
+            .await
+    };
+    for name in ["v", "w", "x"] {
+        read(name).await.unwrap();
+    }
+    front.run(doc! {"create": "carts", "defaultTtl": 10}).await;
+    front.carts().insert_one(doc! {"_id": 1}).await.unwrap();
+    for name in ["v", "w", "x"] {
+        let refused = read(name).await.unwrap_err().to_string();
+        assert!(
+            refused.contains("a view that reads a collection with a TTL"),
+            "{refused}"
+        );
+    }
+}
+
+/// A Sundown that cannot ask the cluster for the rules does not guess them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_the_settings_commands_are_refused() {
+    let config = Config {
+        port: 0,
+        ..Config::default()
+    };
+    let cluster = Sundown::start(config, Clock::system()).await.unwrap();
+    let uri = format!("{}?serverSelectionTimeoutMS=200", cluster.uri());
+    let server = Sundown::start(in_front_of(&uri), Clock::system())
+        .await
+        .unwrap();
+    let client = driver(&server, "retryReads=false").await;
+    let carts: Collection<Document> = client.database("shop").collection("carts");
+    assert_eq!(carts.count_documents(doc! {}).await.unwrap(), 0);
+    cluster.stop().await;
+    assert!(carts.count_documents(doc! {}).await.is_err());
+}
