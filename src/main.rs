@@ -21,15 +21,15 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 /// A MongoDB-compatible server whose documents expire exactly on time.
 #[derive(Parser)]
 #[command(version, args_conflicts_with_subcommands = true)]
-struct Line {
+struct CommandLine {
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<Subcommands>,
     #[command(flatten)]
     settings: Settings,
 }
 
 #[derive(Subcommand)]
-enum Action {
+enum Subcommands {
     /// Exit with 0 if a server answers a ping
     Healthcheck {
         #[arg(long, default_value = "127.0.0.1")]
@@ -50,8 +50,8 @@ enum Action {
 }
 
 fn main() -> ExitCode {
-    let line = Line::parse();
-    if let Some(Action::Healthcheck {
+    let line = CommandLine::parse();
+    if let Some(Subcommands::Healthcheck {
         host,
         port,
         cosmos,
@@ -68,7 +68,7 @@ fn main() -> ExitCode {
         };
     }
     let config = Config::try_from(line.settings).unwrap_or_else(|problem| {
-        Line::command()
+        CommandLine::command()
             .error(ErrorKind::ArgumentConflict, problem)
             .exit()
     });

@@ -1,6 +1,6 @@
 //! `delete`: removes documents.
 
-use super::write::{self, Names, Selecting, Statement, Target};
+use super::write::{self, Selecting, Statement, StatementNames, Target};
 use super::{Access, Command, Counter, Flags, Needs};
 use crate::args::{self, fields};
 use crate::auth::Action;
@@ -23,7 +23,7 @@ pub(super) struct Deletes;
 
 impl write::StatementKind for Deletes {
     const LIST: &'static str = "deletes";
-    const NAMES: &'static Names = &Names {
+    const NAMES: &'static StatementNames = &StatementNames {
         path: "delete.deletes",
         kind: "",
         filter: "q",
@@ -36,7 +36,7 @@ impl write::StatementKind for Deletes {
 }
 
 /// The names of a delete's fields in a bulkWrite.
-pub(super) const BULK: Names = Names {
+pub(super) const BULK: StatementNames = StatementNames {
     path: "BulkWriteDeleteOp",
     kind: "delete",
     filter: "filter",
@@ -55,7 +55,7 @@ pub(super) struct Delete<'a> {
 impl<'a> Statement<'a> for Delete<'a> {
     type Writing = Deleting;
 
-    fn read_as(doc: Doc<'a>, names: &Names) -> Result<Self> {
+    fn read_as(doc: Doc<'a>, names: &StatementNames) -> Result<Self> {
         let mut target = Target::default();
         let (mut limit, mut multi) = (None, false);
         for arg in fields(names.path, doc) {

@@ -17,7 +17,7 @@ use crate::engine::return_key::{self, FoundBy};
 use crate::engine::{self, EngineSources, OpenedWalk, Reading, show_by_id};
 use crate::error::{Code, Error, Result};
 use crate::query::filter::Filter;
-use crate::query::projection::{Kind, Projection};
+use crate::query::projection::{Projection, ProjectionKind};
 use crate::query::sort::Sort;
 use crate::query::stage::{self, PipelineLimits, Rows, SourceSpec};
 use crate::query::{Scope, Survey, Vars, bind_let};
@@ -242,7 +242,7 @@ impl<'a> Find<'a> {
         let filter = Filter::parse(self.filter.unwrap_or(Doc::EMPTY), &scope)?;
         let projection = self
             .projection
-            .map(|fields| Projection::parse(fields, &scope, Kind::Find))
+            .map(|fields| Projection::parse(fields, &scope, ProjectionKind::Find))
             .transpose()?;
         let sort = self.sort.map(Sort::parse).transpose()?;
         let positional = projection.as_ref().is_some_and(Projection::is_positional);

@@ -8,7 +8,7 @@ use crate::auth::{self, Target};
 use crate::engine::ddl::check_written;
 use crate::engine::write::{Deleting, Shows, Updating, Version, with_ts};
 use crate::error::{Error, Result};
-use crate::query::projection::{Kind, Projection};
+use crate::query::projection::{Projection, ProjectionKind};
 use crate::query::stage::StepBudget;
 use crate::query::update::Update;
 use crate::query::{Scope, Survey, Vars};
@@ -65,7 +65,7 @@ struct Args<'a> {
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let collection = call.collection()?;
     let args = Args::read(call)?;
-    if let Some(session::Outcome::Reply(stored)) = call
+    if let Some(session::StatementOutcome::Reply(stored)) = call
         .retry
         .as_ref()
         .and_then(|retry| retry.outcome(args.stmt_id))
@@ -162,7 +162,7 @@ impl<'a> Args<'a> {
         let (selection, scope) = selecting.parse(&call.vars())?;
         let fields = self.fields.filter(|fields| !fields.is_empty());
         let projection = fields
-            .map(|fields| Projection::parse(fields, &scope, Kind::Find))
+            .map(|fields| Projection::parse(fields, &scope, ProjectionKind::Find))
             .transpose()?;
         let vars = selection.vars.clone();
         let surveyed = Survey::of(TS_FIELD, |survey| {
@@ -220,7 +220,7 @@ impl Statements for FindAndModify {
         }
         let reply = Arc::new(self.answer()?);
         if let Some(retry) = run.retry {
-            let stored = session::Outcome::Reply(Arc::clone(&reply));
+            let stored = session::StatementOutcome::Reply(Arc::clone(&reply));
             retry.record(self.stmt_id, stored);
         }
         self.reply = Some(reply);

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 use std::borrow::Cow;
 
-use super::write::{self, Options, StatementRun, Statements, Tally};
+use super::write::{self, StatementRun, Statements, Tally, WriteOptions};
 use super::{Access, Call, Command, Counter, Counters, Flags, Needs, Outcome};
 use crate::auth::Action;
 use crate::engine::ddl::check_written;
@@ -26,7 +26,7 @@ const LIST: &str = "documents";
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let collection = call.collection()?;
-    let mut options = Options::read(call, LIST, &[])?;
+    let mut options = WriteOptions::read(call, LIST, &[])?;
     let documents = call.documents(LIST)?;
     let count = write::check_statements(call, LIST, documents)?;
     check_written(call.database(), collection)?;
@@ -114,7 +114,7 @@ impl Inserts {
             &admitted,
             |index, failed| match failed {
                 None => {
-                    let outcome = session::Outcome::Inserted;
+                    let outcome = session::StatementOutcome::Inserted;
                     self.tally.done(index, outcome, retry.as_mut());
                     true
                 }

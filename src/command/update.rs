@@ -1,6 +1,6 @@
 //! `update`: changes documents.
 
-use super::write::{self, Names, Selecting, Statement, Target};
+use super::write::{self, Selecting, Statement, StatementNames, Target};
 use super::{Access, Call, Command, Counter, Flags, Needs};
 use crate::args::{self, fields};
 use crate::auth::{self, Action};
@@ -41,7 +41,7 @@ pub(super) struct Updates;
 
 impl write::StatementKind for Updates {
     const LIST: &'static str = "updates";
-    const NAMES: &'static Names = &Names {
+    const NAMES: &'static StatementNames = &StatementNames {
         path: "update.updates",
         kind: "",
         filter: "q",
@@ -54,7 +54,7 @@ impl write::StatementKind for Updates {
 }
 
 /// The names of an update's fields in a bulkWrite.
-pub(super) const BULK: Names = Names {
+pub(super) const BULK: StatementNames = StatementNames {
     path: "BulkWriteUpdateOp",
     kind: "update",
     filter: "filter",
@@ -78,7 +78,7 @@ pub(super) struct Update<'a> {
 impl<'a> Statement<'a> for Update<'a> {
     type Writing = Updating;
 
-    fn read_as(doc: Doc<'a>, names: &Names) -> Result<Self> {
+    fn read_as(doc: Doc<'a>, names: &StatementNames) -> Result<Self> {
         let (update_name, constants_name) = if names.bulk {
             ("updateMods", "constants")
         } else {

@@ -23,7 +23,7 @@ enum Service {
 
 #[derive(Debug, Clone, Args)]
 #[group(id = "cosmos-arguments")]
-pub(super) struct Arguments {
+pub(super) struct CosmosArguments {
     /// Behave like the Cosmos DB emulator: port 10255, replica set globaldb, TLS optional, the emulator's account and key; other options override each of these
     #[arg(long, env = "SUNDOWN_COSMOS", value_parser = BoolishValueParser::new())]
     pub(super) cosmos: bool,
@@ -49,8 +49,8 @@ impl Cosmos {
     pub const REPLICA_SET: &str = "globaldb";
 }
 
-impl From<Arguments> for Cosmos {
-    fn from(arguments: Arguments) -> Self {
+impl From<CosmosArguments> for Cosmos {
+    fn from(arguments: CosmosArguments) -> Self {
         Self {
             profile: arguments.cosmos,
             strict: arguments.strict.is_some(),

@@ -96,19 +96,19 @@ pub struct Settings {
     compressors: Compressors,
 
     #[command(flatten)]
-    tls: tls::Arguments,
+    tls: tls::TlsArguments,
 
     #[command(flatten)]
-    topology: topology::Arguments,
+    topology: topology::TopologyArguments,
 
     #[command(flatten)]
-    users: users::Arguments,
+    users: users::UserArguments,
 
     #[command(flatten)]
-    cosmos: cosmos::Arguments,
+    cosmos: cosmos::CosmosArguments,
 
     #[command(flatten)]
-    upstream: upstream::Arguments,
+    upstream: upstream::UpstreamArguments,
 
     /// Show the field _ts, the second of the last write, in every document that is read
     #[arg(long, env = "SUNDOWN_EXPOSE_TS", value_parser = BoolishValueParser::new())]

@@ -43,7 +43,7 @@ pub enum Identity {
 
 #[derive(Debug, Clone, Args)]
 #[group(id = "tls-arguments")]
-pub(super) struct Arguments {
+pub(super) struct TlsArguments {
     /// Encrypted connections: disabled, optional (plain connections work too, on the same port) or required
     #[arg(long, env = "SUNDOWN_TLS", value_name = "MODE", value_enum)]
     tls: Option<TlsMode>,
@@ -94,9 +94,9 @@ impl Default for Identity {
     }
 }
 
-// === impl Arguments ===
+// === impl TlsArguments ===
 
-impl Arguments {
+impl TlsArguments {
     /// Converts the arguments. `unless_said` is the mode if none was given. The error is a message for the user.
     pub(super) fn resolve(self, unless_said: TlsMode) -> Result<Tls, String> {
         let file = |name: Option<String>| name.filter(|name| !name.is_empty()).map(PathBuf::from);

@@ -19,7 +19,7 @@ pub enum Topology {
 }
 
 #[derive(Debug, Clone, Args)]
-pub(super) struct Arguments {
+pub(super) struct TopologyArguments {
     /// Announce a replica set of this name, with this server as its only member, instead of a router
     #[arg(long, env = "SUNDOWN_REPLICA_SET", value_name = "NAME")]
     replica_set: Option<String>,
@@ -33,9 +33,9 @@ pub(super) struct Arguments {
     standalone: bool,
 }
 
-// === impl Arguments ===
+// === impl TopologyArguments ===
 
-impl Arguments {
+impl TopologyArguments {
     /// Converts the arguments. `unless_said` is the replica set if nothing was chosen. The error is a message for the user.
     pub(super) fn resolve(self, unless_said: Option<&str>) -> Result<Topology, String> {
         let arguments = self;

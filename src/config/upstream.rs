@@ -33,7 +33,7 @@ pub enum UpstreamLogin {
 
 #[derive(Debug, Clone, Args)]
 #[group(id = "upstream-arguments")]
-pub(super) struct Arguments {
+pub(super) struct UpstreamArguments {
     /// Keep the documents in this MongoDB cluster, and not in memory
     #[arg(
         long,
@@ -55,9 +55,9 @@ pub(super) struct Arguments {
 /// How long the start waits for the cluster.
 const START_TIMEOUT: Duration = Duration::from_secs(5);
 
-// === impl Arguments ===
+// === impl UpstreamArguments ===
 
-impl Arguments {
+impl UpstreamArguments {
     /// Converts the arguments. The error is a message for the user.
     pub(super) fn resolve(self) -> Result<Option<Upstream>, String> {
         // Compose files pass unset variables as empty ones.

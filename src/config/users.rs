@@ -24,7 +24,7 @@ pub struct Accounts {
 
 #[derive(Debug, Clone, Args)]
 #[group(id = "users")]
-pub(super) struct Arguments {
+pub(super) struct UserArguments {
     /// Require a login even if no user is defined; the first user is then created from this machine
     #[arg(long, env = "SUNDOWN_AUTH", value_parser = BoolishValueParser::new())]
     auth: bool,
@@ -66,9 +66,9 @@ impl Accounts {
     }
 }
 
-// === impl Arguments ===
+// === impl UserArguments ===
 
-impl Arguments {
+impl UserArguments {
     /// Returns the users. If there are none, `emulator` adds the emulator's well-known account. The error is a message for
     /// the user.
     pub(super) fn resolve(self, emulator: bool) -> Result<Accounts, String> {

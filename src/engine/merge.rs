@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::access::Pace;
+use super::access::SlicePace;
 use super::write::{
     Changed, Intake, MAX_LOST, Search, Selection, Selector, WriteTarget, collection_for,
     insert_batch,
@@ -354,7 +354,7 @@ fn matches_any(
             Ok(ControlFlow::Break(()))
         });
         *effort += walk.take_effort();
-        if found || pace? == Pace::End {
+        if found || pace? == SlicePace::End {
             return Ok(found);
         }
     }

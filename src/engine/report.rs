@@ -4,7 +4,7 @@ use super::describe::describe_indexes;
 use super::stats::{StorageStats, put_number};
 use crate::error::{Code, Error, Result};
 use crate::query::stage::{CollectionName, CurrentOps, Report, RowBatch};
-use crate::storage::index::{ID_INDEX, Usage};
+use crate::storage::index::{ID_INDEX, IndexUsage};
 use crate::storage::{Catalog, ReadPoint, View};
 use crate::value::{DocBuf, DocBuilder, Millis};
 
@@ -142,7 +142,7 @@ fn usage(view: &View<'_>, name: &str) -> (u64, Millis) {
     let by_hash = (name == ID_INDEX).then(|| view.id_usage());
     let counted = in_order.into_iter().chain(by_hash);
     let since = counted.clone().map(|usage| usage.since).min();
-    let commands = counted.map(Usage::commands).sum();
+    let commands = counted.map(IndexUsage::commands).sum();
     (commands, since.unwrap_or(view.now()))
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::Mutex;
 
-use super::access::{Pace, Walk, dropped};
+use super::access::{SlicePace, Walk, dropped};
 use super::plan::AccessPath;
 use crate::effort::Effort;
 use crate::error::Result;
@@ -262,12 +262,12 @@ impl Rows for CollectionRows {
             *counted.lock() += effort;
             handles.add_effort(effort);
             let pace = sliced?;
-            if pace == Pace::Unordered
+            if pace == SlicePace::Unordered
                 && let Some(sort) = sort.take()
             {
                 return self.sort_instead(sort).fill(cx, out);
             }
-            if pace == Pace::End || *limit == Some(0) {
+            if pace == SlicePace::End || *limit == Some(0) {
                 return Ok(Flow::End);
             }
             if out.is_full() {

@@ -139,7 +139,7 @@ impl<'f> Survey<'f> {
 mod tests {
     use bson::{Bson, Document, bson, doc};
 
-    use crate::query::projection::Kind;
+    use crate::query::projection::ProjectionKind;
     use crate::query::sort::Sort;
     use crate::query::stage::{Pipeline, StageContext, Transform};
     use crate::query::{Filter, Projection, Scope};
@@ -295,7 +295,8 @@ mod tests {
             (doc! {"a": {"$elemMatch": {"b": 1}}}, false),
         ] {
             let doc = DocBuf::from(spec.clone());
-            let projection = Projection::parse(doc.as_doc(), &Scope::new(), Kind::Find).unwrap();
+            let projection =
+                Projection::parse(doc.as_doc(), &Scope::new(), ProjectionKind::Find).unwrap();
             let surveyed = Survey::of("_ts", |survey| projection.survey(survey));
             assert_eq!(surveyed.is_slow, expected, "{spec}");
         }
@@ -325,7 +326,8 @@ mod tests {
             (doc! {"all": "$$ROOT"}, false),
         ] {
             let doc = DocBuf::from(spec.clone());
-            let projection = Projection::parse(doc.as_doc(), &Scope::new(), Kind::Find).unwrap();
+            let projection =
+                Projection::parse(doc.as_doc(), &Scope::new(), ProjectionKind::Find).unwrap();
             let named = Survey::of("_ts", |survey| projection.survey(survey)).names_field;
             assert_eq!(named, expected, "{spec}");
         }

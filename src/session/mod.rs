@@ -18,5 +18,5 @@ pub use batch::ReplyBatch;
 pub use cursors::{CursorId, CursorInfo, Cursors, Fill, OpenCursor, Source};
 pub use id::SessionId;
 pub use idle::Idle;
-pub use retry::{Outcome, Retry};
+pub use retry::{Retry, StatementOutcome};
 pub use sessions::{Busy, SESSION_MINUTES, Session, Sessions};

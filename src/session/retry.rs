@@ -20,7 +20,7 @@ pub struct Retry {
 
 /// What a statement did, as far as the reply to a retry needs it.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Outcome {
+pub enum StatementOutcome {
     Inserted,
     Deleted {
         n: u64,
@@ -42,7 +42,7 @@ pub(super) type CompletedStatements = SmallVec<[OutcomeRun; 1]>;
 pub(super) struct OutcomeRun {
     first: i32,
     count: i32,
-    outcome: Outcome,
+    outcome: StatementOutcome,
 }
 
 // === impl Retry ===
@@ -58,7 +58,7 @@ impl Retry {
 
     /// Returns the outcome of the statement, if it has run before.
     #[inline]
-    pub fn outcome(&self, statement: i32) -> Option<&Outcome> {
+    pub fn outcome(&self, statement: i32) -> Option<&StatementOutcome> {
         if self.done.is_empty() {
             return None;
         }
@@ -73,7 +73,7 @@ impl Retry {
 
     /// Records that the statement has run. Call it together with the write, so that nothing can come between the two.
     #[inline]
-    pub fn record(&mut self, statement: i32, outcome: Outcome) {
+    pub fn record(&mut self, statement: i32, outcome: StatementOutcome) {
         let run = OutcomeRun {
             first: statement,
             count: 1,
@@ -95,9 +95,9 @@ impl Retry {
     }
 }
 
-// === impl Outcome ===
+// === impl StatementOutcome ===
 
-impl Outcome {
+impl StatementOutcome {
     /// Returns the bytes that the outcome takes besides its entry.
     fn weight(&self) -> usize {
         match self {
@@ -151,14 +151,14 @@ mod tests {
         let mut retry = session.check_out(1).unwrap().unwrap();
         for statement in [7, 5, 6, i32::MIN, i32::MAX, 8] {
             assert_eq!(retry.outcome(statement), None, "{statement}");
-            retry.record(statement, Outcome::Deleted { n: 1 });
+            retry.record(statement, StatementOutcome::Deleted { n: 1 });
         }
-        retry.record(9, Outcome::Inserted);
+        retry.record(9, StatementOutcome::Inserted);
         for statement in [5, 6, 7, 8, i32::MIN, i32::MAX] {
-            let expected = Some(&Outcome::Deleted { n: 1 });
+            let expected = Some(&StatementOutcome::Deleted { n: 1 });
             assert_eq!(retry.outcome(statement), expected, "{statement}");
         }
-        assert_eq!(retry.outcome(9), Some(&Outcome::Inserted));
+        assert_eq!(retry.outcome(9), Some(&StatementOutcome::Inserted));
         for statement in [4, 10, 0, i32::MIN + 1, i32::MAX - 1] {
             assert_eq!(retry.outcome(statement), None, "{statement}");
         }

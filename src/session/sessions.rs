@@ -276,7 +276,7 @@ impl Session {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Outcome;
+    use super::super::StatementOutcome;
     use super::*;
     use crate::value::DocBuf;
     use std::pin::pin;
@@ -292,9 +292,9 @@ mod tests {
         let mut first = session.check_out(5).unwrap().unwrap();
         for statement in 0..1000 {
             assert_eq!(first.outcome(statement), None);
-            first.record(statement, Outcome::Inserted);
+            first.record(statement, StatementOutcome::Inserted);
         }
-        first.record(1000, Outcome::Deleted { n: 2 });
+        first.record(1000, StatementOutcome::Deleted { n: 2 });
         assert_eq!(
             first.done.len(),
             2,
@@ -308,8 +308,11 @@ mod tests {
         assert!(given_back.poll(&mut nobody).is_ready());
 
         let again = session.check_out(5).unwrap().unwrap();
-        assert_eq!(again.outcome(999), Some(&Outcome::Inserted));
-        assert_eq!(again.outcome(1000), Some(&Outcome::Deleted { n: 2 }));
+        assert_eq!(again.outcome(999), Some(&StatementOutcome::Inserted));
+        assert_eq!(
+            again.outcome(1000),
+            Some(&StatementOutcome::Deleted { n: 2 })
+        );
         assert_eq!(again.outcome(1001), None);
         drop(again);
 
@@ -344,11 +347,11 @@ mod tests {
         );
     }
 
-    fn reply(size: usize) -> Outcome {
-        Outcome::Reply(Arc::new(DocBuf::from_bytes(vec![7; size])))
+    fn reply(size: usize) -> StatementOutcome {
+        StatementOutcome::Reply(Arc::new(DocBuf::from_bytes(vec![7; size])))
     }
 
-    fn run(session: &Arc<Session>, number: i64, outcome: Outcome) {
+    fn run(session: &Arc<Session>, number: i64, outcome: StatementOutcome) {
         let mut retry = session.check_out(number).unwrap().unwrap();
         retry.record(0, outcome);
     }
@@ -357,7 +360,7 @@ mod tests {
     fn the_oldest_large_outcomes_are_forgotten_and_not_run_again() {
         let sessions = Sessions::remembering(160 << 10, Idle::default());
         let all: Vec<_> = (0..12).map(|n| session(&sessions, n)).collect();
-        run(&all[11], 1, Outcome::Inserted);
+        run(&all[11], 1, StatementOutcome::Inserted);
         for session in &all[..10] {
             run(session, 1, reply(16 << 10));
         }
@@ -376,7 +379,7 @@ mod tests {
             }
         }
         // The next write of that session starts anew.
-        run(&all[1], 2, Outcome::Inserted);
+        run(&all[1], 2, StatementOutcome::Inserted);
         let old = all[1].check_out(1).err().expect("too old");
         assert_eq!(old.code(), Code::TransactionTooOld);
     }
@@ -396,13 +399,13 @@ mod tests {
         );
         run(&first, 3, reply(18_000));
         assert_eq!(bytes(), 1 << 15, "about as much");
-        run(&first, 4, Outcome::Deleted { n: 1 });
+        run(&first, 4, StatementOutcome::Deleted { n: 1 });
         assert_eq!(bytes(), 0);
         let id = Box::new(crate::value::Value::new(
             crate::value::Type::String,
             &[0; 30_000],
         ));
-        let upserted = Outcome::Updated {
+        let upserted = StatementOutcome::Updated {
             n: 1,
             modified: 0,
             upserted: Some(id),

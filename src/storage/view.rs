@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::collection::State;
 use super::contents::Contents;
 use super::idmap::IdMap;
-use super::index::{ID_INDEX, Index, IndexKeys, IndexNumber, Usage};
+use super::index::{ID_INDEX, Index, IndexKeys, IndexNumber, IndexUsage};
 use super::{Namespace, Options, ReadPoint, RecordId, Stored, Totals};
 use crate::ttl::{DefaultTtl, End, TsIndex};
 use crate::value::{Doc, Millis};
@@ -40,7 +40,7 @@ impl<'a> View<'a> {
     }
 
     /// Returns how often commands used the map of `_id`s.
-    pub fn id_usage(&self) -> &'a Usage {
+    pub fn id_usage(&self) -> &'a IndexUsage {
         self.state.id_usage()
     }
 

@@ -10,7 +10,7 @@ use std::path::Path;
 use bson::{Document, doc};
 use sundown::config;
 use sundown::cosmos::strict::RULES;
-use sundown::query::projection::Kind;
+use sundown::query::projection::ProjectionKind;
 use sundown::query::{Projection, Scope};
 use sundown::value::DocBuf;
 
@@ -201,7 +201,10 @@ fn projections() -> String {
             Ok(_) => "yes",
             Err(_) => "refused",
         };
-        let (find, project) = (taken(Kind::Find), taken(Kind::Aggregate));
+        let (find, project) = (
+            taken(ProjectionKind::Find),
+            taken(ProjectionKind::Aggregate),
+        );
         let _ = writeln!(text, "| {form} | {find} | {project} |");
     }
     text

@@ -204,7 +204,7 @@ impl Bulk {
             &admitted,
             |index, failed| match failed {
                 None => {
-                    results.done(index, session::Outcome::Inserted, retry.as_mut());
+                    results.done(index, session::StatementOutcome::Inserted, retry.as_mut());
                     true
                 }
                 Some(error) => results.fail(index, &error, 0, None),

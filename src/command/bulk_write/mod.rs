@@ -9,7 +9,7 @@ mod results;
 
 use std::sync::Arc;
 
-use super::write::{self, Options};
+use super::write::{self, WriteOptions};
 use super::{Access, Call, Command, Counter, Counters, Flags, Needs, Outcome};
 use super::{collection_uuid, cursor};
 use crate::args::{self, fields};
@@ -35,7 +35,7 @@ const NAMESPACES: &str = "nsInfo";
 const CURSOR: &str = "$cmd.bulkWrite";
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
-    let mut options = Options::read(call, LIST, &[NAMESPACES, "errorsOnly", "cursor"])?;
+    let mut options = WriteOptions::read(call, LIST, &[NAMESPACES, "errorsOnly", "cursor"])?;
     let (mut errors_only, mut batch_size) = (false, None);
     for arg in call.args().skip(1) {
         match arg.name() {

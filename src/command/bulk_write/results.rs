@@ -72,17 +72,17 @@ impl Results {
     }
 
     /// Counts what an operation did, now or when it ran before. Returns its `n`, and its `nModified` if it is an update.
-    pub fn sum(&mut self, outcome: &session::Outcome) -> (u64, Option<u64>) {
+    pub fn sum(&mut self, outcome: &session::StatementOutcome) -> (u64, Option<u64>) {
         match outcome {
-            session::Outcome::Inserted => {
+            session::StatementOutcome::Inserted => {
                 self.sums.inserted += 1;
                 (1, None)
             }
-            session::Outcome::Deleted { n } => {
+            session::StatementOutcome::Deleted { n } => {
                 self.sums.deleted += n;
                 (*n, None)
             }
-            session::Outcome::Updated {
+            session::StatementOutcome::Updated {
                 n,
                 modified,
                 upserted,
@@ -93,7 +93,7 @@ impl Results {
                 self.sums.upserted += added;
                 (*n, Some(*modified))
             }
-            session::Outcome::Reply(_) => (0, None),
+            session::StatementOutcome::Reply(_) => (0, None),
         }
     }
 
@@ -112,18 +112,23 @@ impl Results {
     }
 
     /// Adds the result of an operation that succeeded. The session remembers it.
-    pub fn done(&mut self, index: usize, outcome: session::Outcome, retry: Option<&mut Retry>) {
+    pub fn done(
+        &mut self,
+        index: usize,
+        outcome: session::StatementOutcome,
+        retry: Option<&mut Retry>,
+    ) {
         self.repeats.record(index, &outcome, retry);
         self.put(index, outcome);
     }
 
-    fn put(&mut self, index: usize, outcome: session::Outcome) {
+    fn put(&mut self, index: usize, outcome: session::StatementOutcome) {
         let (n, modified) = self.sum(&outcome);
         if self.errors_only {
             return;
         }
         let upserted: Option<Box<Value>> = match outcome {
-            session::Outcome::Updated { upserted, .. } => upserted,
+            session::StatementOutcome::Updated { upserted, .. } => upserted,
             _ => None,
         };
         self.rows.push(DocBuf::build(|row| {

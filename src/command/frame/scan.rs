@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Call, Outcome, Step, Task};
 use crate::effort::Effort;
-use crate::engine::access::{Pace, Walk};
+use crate::engine::access::{SlicePace, Walk};
 use crate::engine::write::Selection;
 use crate::engine::{ReadPoint, TimeSlice};
 use crate::error::Result;
@@ -107,7 +107,7 @@ impl<G: ScanVisitor> Task for ScanTask<G> {
                     Ok(flow)
                 });
                 *effort += walk.take_effort();
-                if sliced? == Pace::End || enough {
+                if sliced? == SlicePace::End || enough {
                     break;
                 }
                 if slice.is_over() {

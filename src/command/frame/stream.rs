@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::rows::RowSource;
 use crate::effort::Effort;
-use crate::engine::access::{Pace, Walk};
+use crate::engine::access::{SlicePace, Walk};
 use crate::engine::plan::AccessPath;
 use crate::engine::{
     EngineSources, OpenedWalk, ReadPoint, Reading, RecordId, TimeSlice, is_visible,
@@ -167,12 +167,12 @@ impl Source for WalkSource {
                 *later = true;
                 return Ok(Fill::Full);
             }
-            if pace == Pace::Unordered
+            if pace == SlicePace::Unordered
                 && let Some(order) = in_order.take()
             {
                 return self.sort(*order).fill(at, batch, effort);
             }
-            if pace == Pace::End {
+            if pace == SlicePace::End {
                 *later = true;
                 return Ok(end);
             }

@@ -2,7 +2,8 @@
 //! bulkWrite and findAndModify.
 
 use super::{
-    Names, Options, StatementRun, Statements, Tally, check_statements, only_statement, run,
+    StatementNames, StatementRun, Statements, Tally, WriteOptions, check_statements,
+    only_statement, run,
 };
 use crate::command::{Call, Counter, Counters, Outcome};
 use crate::effort::Effort;
@@ -26,7 +27,7 @@ pub trait Writing: Send + 'static {
     /// Whether a single document may take long.
     fn is_slow(&self) -> bool;
     /// Returns what the statement has done, even if it failed in the end.
-    fn outcome(&mut self) -> session::Outcome;
+    fn outcome(&mut self) -> session::StatementOutcome;
 }
 
 /// A running update or delete.
@@ -38,7 +39,7 @@ pub enum Action {
 /// A statement that is read but not yet parsed.
 pub trait Statement<'a>: Sized {
     type Writing: Writing;
-    fn read_as(doc: Doc<'a>, names: &Names) -> Result<Self>;
+    fn read_as(doc: Doc<'a>, names: &StatementNames) -> Result<Self>;
     fn parse(self, let_vars: Option<Doc<'_>>, vars: &Vars) -> Result<Self::Writing>;
 }
 
@@ -46,7 +47,7 @@ pub trait Statement<'a>: Sized {
 pub trait StatementKind: Send + 'static {
     /// The field that holds the statements.
     const LIST: &'static str;
-    const NAMES: &'static Names;
+    const NAMES: &'static StatementNames;
     const COUNTED: Counter;
     /// Whether the reply says how many documents really changed.
     const MODIFIES: bool;
@@ -71,7 +72,7 @@ pub fn run_each<K: StatementKind>(
     reply: &mut DocBuilder<'_>,
 ) -> Result<Outcome> {
     let collection = call.collection()?;
-    let mut options = Options::read(call, K::LIST, &[])?;
+    let mut options = WriteOptions::read(call, K::LIST, &[])?;
     let documents = call.documents(K::LIST)?;
     let count = check_statements(call, K::LIST, documents)?;
     if count > 1 {
@@ -97,7 +98,7 @@ pub fn run_each<K: StatementKind>(
 
 /// Returns the statement of a command that has only one, for explain.
 pub fn only<K: StatementKind>(call: &Call<'_>) -> Result<K::Writing> {
-    let options = Options::read(call, K::LIST, &[])?;
+    let options = WriteOptions::read(call, K::LIST, &[])?;
     read::<K>(only_statement(call, K::LIST)?)?.parse(options.let_vars, &call.vars())
 }
 
@@ -193,9 +194,9 @@ impl Writing for Updating {
         Self::is_slow(self)
     }
 
-    fn outcome(&mut self) -> session::Outcome {
+    fn outcome(&mut self) -> session::StatementOutcome {
         let done = &mut self.done;
-        session::Outcome::Updated {
+        session::StatementOutcome::Updated {
             n: done.reached(),
             modified: done.modified,
             upserted: done.upserted.take().map(Box::new),
@@ -217,8 +218,8 @@ impl Writing for Deleting {
         self.search.selection.is_slow()
     }
 
-    fn outcome(&mut self) -> session::Outcome {
-        session::Outcome::Deleted { n: self.deleted }
+    fn outcome(&mut self) -> session::StatementOutcome {
+        session::StatementOutcome::Deleted { n: self.deleted }
     }
 }
 
@@ -242,7 +243,7 @@ impl Writing for Action {
         }
     }
 
-    fn outcome(&mut self) -> session::Outcome {
+    fn outcome(&mut self) -> session::StatementOutcome {
         match self {
             Self::Update(updating) => updating.outcome(),
             Self::Remove(deleting) => deleting.outcome(),

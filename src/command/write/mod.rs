@@ -1,6 +1,6 @@
 //! What the commands that write share.
 //!
-//! A command reads the [`Options`] beside its statements. [`run`](run()) then runs the statements, at once or in steps.
+//! A command reads the [`WriteOptions`] beside its statements. [`run`](run()) then runs the statements, at once or in steps.
 //! [`each`] runs updates and deletes one by one, and [`add`](add()) inserts documents. [`Tally`] counts the results and
 //! writes them into the reply. [`select`] parses what selects documents, also for commands that only read. How a document is
 //! changed and stored is up to `engine`.
@@ -16,11 +16,11 @@ mod target;
 
 pub(super) use add::add;
 pub(super) use each::{Action, Statement, StatementKind, Writing, only, run_each};
-pub(super) use options::{MAX_STATEMENTS, Numbers, Options, check_statements};
+pub(super) use options::{MAX_STATEMENTS, Numbers, WriteOptions, check_statements};
 pub(super) use repeats::Repeats;
 pub(super) use run::{StatementRun, Statements, run};
 pub(super) use select::{Selecting, check_upsert, collation, hint};
 pub(super) use tally::Tally;
-pub(super) use target::{Names, Target};
+pub(super) use target::{StatementNames, Target};
 
 use options::only_statement;

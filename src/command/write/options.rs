@@ -10,7 +10,7 @@ use crate::value::{Doc, Type, ValueRef};
 pub const MAX_STATEMENTS: usize = 100_000;
 
 /// The options beside the statements.
-pub struct Options<'a> {
+pub struct WriteOptions<'a> {
     pub ordered: bool,
     pub let_vars: Option<Doc<'a>>,
     stmt_id: Option<i32>,
@@ -23,9 +23,9 @@ pub enum Numbers {
     EachStatement(Vec<i32>),
 }
 
-// === impl Options ===
+// === impl WriteOptions ===
 
-impl<'a> Options<'a> {
+impl<'a> WriteOptions<'a> {
     /// Reads the options. `list` is the field that holds the statements. The command itself reads the fields in `others`.
     pub fn read(call: &Call<'a>, list: &str, others: &[&str]) -> Result<Self> {
         let mut options = Self {

@@ -1,7 +1,7 @@
 //! What a session remembers about the statements of a write, in case the client sends them again.
 
 use super::Numbers;
-use crate::session::{Outcome, Retry};
+use crate::session::{Retry, StatementOutcome};
 use crate::value::{DocBuilder, Value};
 
 pub struct Repeats {
@@ -21,18 +21,22 @@ impl Repeats {
     }
 
     /// Returns the outcome of a statement that has run before.
-    pub fn outcome<'r>(&self, index: usize, retry: Option<&'r Retry>) -> Option<&'r Outcome> {
+    pub fn outcome<'r>(
+        &self,
+        index: usize,
+        retry: Option<&'r Retry>,
+    ) -> Option<&'r StatementOutcome> {
         retry.and_then(|retry| retry.outcome(self.numbers.of(index)))
     }
 
     /// Returns the outcome of a statement that has run before, and notes that it was sent again.
-    pub fn recall(&mut self, index: usize, retry: Option<&Retry>) -> Option<Outcome> {
+    pub fn recall(&mut self, index: usize, retry: Option<&Retry>) -> Option<StatementOutcome> {
         let outcome = self.outcome(index, retry)?.clone();
         self.retried.push(self.numbers.of(index));
         Some(outcome)
     }
 
-    pub fn record(&self, index: usize, outcome: &Outcome, retry: Option<&mut Retry>) {
+    pub fn record(&self, index: usize, outcome: &StatementOutcome, retry: Option<&mut Retry>) {
         if let Some(retry) = retry {
             retry.record(self.numbers.of(index), outcome.clone());
         }

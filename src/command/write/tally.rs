@@ -44,7 +44,7 @@ impl Tally {
     pub fn done(
         &mut self,
         index: usize,
-        outcome: session::Outcome,
+        outcome: session::StatementOutcome,
         retry: Option<&mut session::Retry>,
     ) {
         self.repeats.record(index, &outcome, retry);
@@ -52,11 +52,11 @@ impl Tally {
     }
 
     /// Counts what a statement has done.
-    pub fn count(&mut self, index: usize, outcome: session::Outcome) {
+    pub fn count(&mut self, index: usize, outcome: session::StatementOutcome) {
         match outcome {
-            session::Outcome::Inserted => self.n += 1,
-            session::Outcome::Deleted { n } => self.n += n,
-            session::Outcome::Updated {
+            session::StatementOutcome::Inserted => self.n += 1,
+            session::StatementOutcome::Deleted { n } => self.n += n,
+            session::StatementOutcome::Updated {
                 n,
                 modified,
                 upserted,
@@ -65,7 +65,7 @@ impl Tally {
                 self.modified += modified;
                 self.upserted.extend(upserted.map(|id| (index, *id)));
             }
-            session::Outcome::Reply(_) => {}
+            session::StatementOutcome::Reply(_) => {}
         }
     }
 

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::value::Doc;
 
 /// The names of the parts of a statement. bulkWrite has its own.
-pub struct Names {
+pub struct StatementNames {
     /// The name of the statement in messages.
     pub path: &'static str,
     /// The field that gives the kind of the statement; empty if the command gives it.
@@ -28,7 +28,7 @@ pub struct Target<'a> {
 
 impl<'a> Target<'a> {
     /// Reads a field if it is one that all statements have. Returns whether it is.
-    pub fn take(&mut self, arg: &Arg<'a>, names: &Names) -> Result<bool> {
+    pub fn take(&mut self, arg: &Arg<'a>, names: &StatementNames) -> Result<bool> {
         match arg.name_bytes() {
             name if name == names.kind.as_bytes() => {}
             name if name == names.filter.as_bytes() => self.filter = arg.doc()?,
@@ -39,7 +39,7 @@ impl<'a> Target<'a> {
         Ok(true)
     }
 
-    pub fn filter(&self, names: &Names) -> Result<Doc<'a>> {
+    pub fn filter(&self, names: &StatementNames) -> Result<Doc<'a>> {
         args::required(self.filter, names.path, names.filter)
     }
 }

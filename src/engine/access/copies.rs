@@ -5,7 +5,7 @@ use std::ops::{ControlFlow, Range};
 use smallvec::SmallVec;
 
 use super::offer::{DocumentTest, OnFound};
-use super::{CHUNK, Found, Pace, Walk, WalkPosition};
+use super::{CHUNK, Found, SlicePace, Walk, WalkPosition};
 use crate::effort::Effort;
 use crate::error::Result;
 use crate::query::Vars;
@@ -48,7 +48,7 @@ impl Walk {
         collection: &Collection,
         at: ReadPoint,
         test: &mut DocumentTest<'_, F>,
-    ) -> Result<Pace> {
+    ) -> Result<SlicePace> {
         let mut copied: SmallVec<[Copied; MAX_COPIES]> = SmallVec::new();
         let mut bytes = std::mem::take(&mut self.copies);
         bytes.clear();
@@ -67,7 +67,7 @@ impl Walk {
                     }
                 }
                 self.copies = bytes;
-                return Ok(Pace::More);
+                return Ok(SlicePace::More);
             }
         }
         self.copies = bytes;
@@ -81,7 +81,7 @@ impl Walk {
         vars: &Vars,
         copied: &mut SmallVec<[Copied; MAX_COPIES]>,
         bytes: &mut Vec<u8>,
-    ) -> Result<Pace> {
+    ) -> Result<SlicePace> {
         /// The most bytes that one lock hold copies, though a single document may be larger.
         const MAX_BYTES: usize = 1 << 20;
         let all = Filter::all();
@@ -119,13 +119,13 @@ impl Walk {
                     effort: self.effort,
                 });
             }
-            if pace != Pace::More {
+            if pace != SlicePace::More {
                 return Ok(pace);
             }
             if copied.len() == MAX_COPIES || bytes.len() >= MAX_BYTES {
                 break;
             }
         }
-        Ok(Pace::More)
+        Ok(SlicePace::More)
     }
 }

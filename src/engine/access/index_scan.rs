@@ -6,7 +6,7 @@ use std::ops::{Bound, ControlFlow};
 use smallvec::SmallVec;
 
 use super::offer::{DocumentTest, OnFound, cost};
-use super::{Pace, Walk, WalkPosition};
+use super::{SlicePace, Walk, WalkPosition};
 use crate::effort::Effort;
 use crate::engine::plan::{AccessPath, IndexScan, KeyRange, ScanDirection};
 use crate::error::{Code, Error, Result};
@@ -33,9 +33,9 @@ impl Walk {
         &mut self,
         view: &View<'_>,
         test: &mut DocumentTest<'_, F>,
-    ) -> Result<Pace> {
+    ) -> Result<SlicePace> {
         let AccessPath::IndexScan(scan) = &mut self.access else {
-            return Ok(Pace::End);
+            return Ok(SlicePace::End);
         };
         let Some(index) = view.numbered(scan.number).filter(|index| index.ready) else {
             let message = format!("query plan killed :: index '{}' dropped", scan.spec.name);
@@ -48,7 +48,7 @@ impl Walk {
             scan.ranges = vec![KeyRange::everything()];
             test.exact = false;
             if std::mem::take(&mut self.in_order) {
-                return Ok(Pace::Unordered);
+                return Ok(SlicePace::Unordered);
             }
         }
         let IndexScan {
@@ -66,7 +66,7 @@ impl Walk {
                 (0, None)
             }
             WalkPosition::Entry(range, last) => (range, last),
-            _ => return Ok(Pace::End),
+            _ => return Ok(SlicePace::End),
         };
         let mut slice = IndexSlice {
             seen: &mut self.seen,
@@ -77,7 +77,7 @@ impl Walk {
         while at < ranges.len() {
             if slice.left == 0 {
                 self.position = WalkPosition::Entry(at, last);
-                return Ok(Pace::More);
+                return Ok(SlicePace::More);
             }
             let stopped = if *direction == ScanDirection::Backward {
                 // A backward scan walks the ranges from the last to the first.
@@ -95,14 +95,14 @@ impl Walk {
             if let ControlFlow::Break(entry) = stopped {
                 let behind = entry.map(Entry::from_slice);
                 self.position = WalkPosition::Entry(at, behind.or(last));
-                return Ok(Pace::More);
+                return Ok(SlicePace::More);
             }
             // Finding that a range is empty takes about as long as reading an entry.
             slice.left = slice.left.saturating_sub(1);
             at += 1;
             last = None;
         }
-        Ok(Pace::End)
+        Ok(SlicePace::End)
     }
 }
 

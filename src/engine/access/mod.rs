@@ -84,7 +84,7 @@ pub struct Found<'a> {
 
 /// The reason why a slice ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pace {
+pub enum SlicePace {
     /// There may be more documents.
     More,
     /// The walk has read everything.
@@ -147,7 +147,7 @@ impl Walk {
         self
     }
 
-    /// Sets whether the caller relies on the order of the index. Such a caller sorts only if it gets [`Pace::Unordered`].
+    /// Sets whether the caller relies on the order of the index. Such a caller sorts only if it gets [`SlicePace::Unordered`].
     #[must_use]
     pub fn in_order(mut self, relies: bool) -> Self {
         self.in_order = relies;
@@ -216,7 +216,7 @@ impl Walk {
         filter: &Filter,
         vars: &Vars,
         mut each: F,
-    ) -> Result<Pace>
+    ) -> Result<SlicePace>
     where
         F: FnMut(Found<'_>) -> Result<ControlFlow<()>>,
     {
@@ -242,11 +242,11 @@ impl Walk {
         };
         self.effort.matched += test.matched;
         self.scratch = scratch;
-        if matches!(pace, Ok(Pace::End)) {
+        if matches!(pace, Ok(SlicePace::End)) {
             if let Some(next) = self.later.pop() {
                 self.access = next;
                 self.position = WalkPosition::Start;
-                return Ok(Pace::More);
+                return Ok(SlicePace::More);
             }
             if !self.tailing {
                 self.position = WalkPosition::End;
@@ -279,7 +279,7 @@ impl Walk {
         &mut self,
         view: &View<'_>,
         test: &mut DocumentTest<'_, F>,
-    ) -> Result<Pace> {
+    ) -> Result<SlicePace> {
         let newest = self.newest.unwrap_or(RecordId::FIRST);
         match &self.access {
             AccessPath::CollScan(ScanDirection::Forward) => self.scan_forward(view, newest, test),
@@ -287,7 +287,7 @@ impl Walk {
             AccessPath::Ids(_) => self.read_ids(view, test),
             AccessPath::IndexScan(_) => self.scan_index(view, test),
             // Unions are not nested.
-            AccessPath::Union(_) | AccessPath::Nothing => Ok(Pace::End),
+            AccessPath::Union(_) | AccessPath::Nothing => Ok(SlicePace::End),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use super::offer::{DocumentTest, OnFound, cost};
-use super::{Pace, Walk, WalkPosition};
+use super::{SlicePace, Walk, WalkPosition};
 use crate::engine::plan::AccessPath;
 use crate::error::Result;
 use crate::storage::{RecordId, Stored, View};
@@ -16,20 +16,20 @@ impl Walk {
         view: &View<'_>,
         newest: RecordId,
         test: &mut DocumentTest<'_, F>,
-    ) -> Result<Pace> {
+    ) -> Result<SlicePace> {
         let from = match self.position {
             WalkPosition::Start => RecordId::FIRST,
             WalkPosition::Record(last) => last.next(),
-            _ => return Ok(Pace::End),
+            _ => return Ok(SlicePace::End),
         };
         let mut left = test.chunk;
         let stopped = view.each_up(from, |id, stored| {
             if id > newest {
-                return ControlFlow::Break(Ok(Pace::End));
+                return ControlFlow::Break(Ok(SlicePace::End));
             }
             self.test_scanned(id, stored, &mut left, test)
         });
-        stopped.break_value().unwrap_or(Ok(Pace::End))
+        stopped.break_value().unwrap_or(Ok(SlicePace::End))
     }
 
     pub(super) fn scan_backward<F: OnFound>(
@@ -37,20 +37,20 @@ impl Walk {
         view: &View<'_>,
         newest: RecordId,
         test: &mut DocumentTest<'_, F>,
-    ) -> Result<Pace> {
+    ) -> Result<SlicePace> {
         let from = match self.position {
             WalkPosition::Start => newest,
             WalkPosition::Record(last) => match last.previous() {
                 Some(before) => before,
-                None => return Ok(Pace::End),
+                None => return Ok(SlicePace::End),
             },
-            _ => return Ok(Pace::End),
+            _ => return Ok(SlicePace::End),
         };
         let mut left = test.chunk;
         let stopped = view.each_down(from, |id, stored| {
             self.test_scanned(id, stored, &mut left, test)
         });
-        stopped.break_value().unwrap_or(Ok(Pace::End))
+        stopped.break_value().unwrap_or(Ok(SlicePace::End))
     }
 
     /// Tests one document of a scan. The speed of scans depends on this function.
@@ -61,13 +61,13 @@ impl Walk {
         stored: Stored<'_>,
         left: &mut usize,
         test: &mut DocumentTest<'_, F>,
-    ) -> ControlFlow<Result<Pace>> {
+    ) -> ControlFlow<Result<SlicePace>> {
         *left = left.saturating_sub(cost(&stored));
         self.position = WalkPosition::Record(id);
         self.effort.documents += 1;
         match test.offer(id, stored) {
             Ok(ControlFlow::Continue(())) if *left > 0 => ControlFlow::Continue(()),
-            Ok(_) => ControlFlow::Break(Ok(Pace::More)),
+            Ok(_) => ControlFlow::Break(Ok(SlicePace::More)),
             Err(error) => ControlFlow::Break(Err(error)),
         }
     }
@@ -76,9 +76,9 @@ impl Walk {
         &mut self,
         view: &View<'_>,
         test: &mut DocumentTest<'_, F>,
-    ) -> Result<Pace> {
+    ) -> Result<SlicePace> {
         let AccessPath::Ids(keys) = &self.access else {
-            return Ok(Pace::End);
+            return Ok(SlicePace::End);
         };
         let from = match self.position {
             WalkPosition::Start => {
@@ -86,12 +86,12 @@ impl Walk {
                 0
             }
             WalkPosition::Id(next) => next,
-            _ => return Ok(Pace::End),
+            _ => return Ok(SlicePace::End),
         };
         let mut left = test.chunk;
         for (n, key) in keys.iter().enumerate().skip(from) {
             if left == 0 {
-                return Ok(Pace::More);
+                return Ok(SlicePace::More);
             }
             left -= 1;
             self.position = WalkPosition::Id(n + 1);
@@ -104,10 +104,10 @@ impl Walk {
                 self.effort.documents += 1;
                 self.effort.by_id += 1;
                 if test.offer(id, stored)?.is_break() {
-                    return Ok(Pace::More);
+                    return Ok(SlicePace::More);
                 }
             }
         }
-        Ok(Pace::End)
+        Ok(SlicePace::End)
     }
 }

@@ -81,7 +81,7 @@ fn one_lock_hold_ends_after_a_few_documents_or_bytes() {
                     });
                     assert!(held <= most, "{name}, {size}: {held} in one lock hold");
                     found += held;
-                    if pace.unwrap() == Pace::End {
+                    if pace.unwrap() == SlicePace::End {
                         break;
                     }
                 }
@@ -143,7 +143,7 @@ fn a_slow_filter_is_tested_outside_the_lock() {
                 let documents = walk.take_effort().documents;
                 most = most.max(documents);
                 all += documents;
-                if pace.unwrap() == Pace::End {
+                if pace.unwrap() == SlicePace::End {
                     break;
                 }
             }

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::effort::Effort;
-use crate::engine::access::{Pace, Walk};
+use crate::engine::access::{SlicePace, Walk};
 use crate::error::Result;
 use crate::query::Vars;
 use crate::query::filter::Filter;
@@ -105,10 +105,10 @@ impl Picker {
             })?;
             match (picked, pace) {
                 (Some((id, ts)), _) => return Ok(Some(Picked::One(id, ts))),
-                (None, Pace::End) => return Ok(Some(Picked::None)),
-                (None, Pace::Unordered) => return Ok(None),
-                (None, Pace::More) if slice.is_over() => return Ok(Some(Picked::Pause)),
-                (None, Pace::More) => {}
+                (None, SlicePace::End) => return Ok(Some(Picked::None)),
+                (None, SlicePace::Unordered) => return Ok(None),
+                (None, SlicePace::More) if slice.is_over() => return Ok(Some(Picked::Pause)),
+                (None, SlicePace::More) => {}
             }
         }
     }
@@ -138,9 +138,9 @@ impl Picker {
                 Ok(ControlFlow::Continue(()))
             })?;
             match pace {
-                Pace::More if slice.is_over() => return Ok(Picked::Pause),
-                Pace::More | Pace::Unordered => {}
-                Pace::End => {
+                SlicePace::More if slice.is_over() => return Ok(Picked::Pause),
+                SlicePace::More | SlicePace::Unordered => {}
+                SlicePace::End => {
                     return Ok(self.best.take().map_or(Picked::None, |best| {
                         *current = best.bytes;
                         Picked::One(best.id, best.ts)

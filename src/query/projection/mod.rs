@@ -23,7 +23,7 @@ pub use tree::Projection;
 /// The command that the projection belongs to. Both kinds share the language, except for the operators that only a find
 /// has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ProjectionKind {
     Find,
     Aggregate,
 }

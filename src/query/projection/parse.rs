@@ -1,7 +1,7 @@
 //! Parses a projection's specification into its tree.
 
 use super::tree::{Collision, Projection, ProjectionMode, ProjectionNode, ProjectionTree};
-use super::{Kind, SliceField};
+use super::{ProjectionKind, SliceField};
 use crate::error::{Error, Result};
 use crate::query::expr::{self, FieldPath};
 use crate::query::{Expr, Filter, Scope};
@@ -10,7 +10,7 @@ use crate::value::{Doc, DocBuf, Elem, Path, Type, ValueRef, is_true};
 /// The state of the parser.
 struct Parser<'s> {
     scope: &'s Scope,
-    kind: Kind,
+    kind: ProjectionKind,
     /// Decided by the first field other than `_id` that is included, excluded or computed.
     mode: Option<ProjectionMode>,
     has_positional: bool,
@@ -19,8 +19,8 @@ struct Parser<'s> {
     has_meta: bool,
 }
 
-pub(super) fn parse(spec: Doc<'_>, scope: &Scope, kind: Kind) -> Result<Projection> {
-    if spec.is_empty() && kind == Kind::Aggregate {
+pub(super) fn parse(spec: Doc<'_>, scope: &Scope, kind: ProjectionKind) -> Result<Projection> {
+    if spec.is_empty() && kind == ProjectionKind::Aggregate {
         return Err(Error::location(
             51272,
             "projection specification must have at least one field",
@@ -45,7 +45,9 @@ pub(super) fn parse(spec: Doc<'_>, scope: &Scope, kind: Kind) -> Result<Projecti
         (None, Some(ProjectionNode::Keep)) => ProjectionMode::Include,
         (None, _) if parser.has_elem_match && !parser.has_slice => ProjectionMode::Include,
         // A lone `$meta` adds a field to what a find shows, but is all that `$project` shows.
-        (None, _) if parser.has_meta && kind == Kind::Aggregate => ProjectionMode::Include,
+        (None, _) if parser.has_meta && kind == ProjectionKind::Aggregate => {
+            ProjectionMode::Include
+        }
         // For example `{_id: 0}` or `{a: {$slice: 1}}`.
         (None, _) => ProjectionMode::Exclude,
     };
@@ -111,7 +113,7 @@ impl Parser<'_> {
     fn inclusion(&mut self, name: &str, parent: &mut ProjectionTree, top: bool) -> Result<()> {
         if let Some(stem) = name.strip_suffix(".$") {
             self.positional(stem, parent)?;
-        } else if name.contains(".$.") && self.kind == Kind::Find {
+        } else if name.contains(".$.") && self.kind == ProjectionKind::Find {
             return Err(Error::location(
                 31394,
                 "As of 4.4, it's illegal to specify positional operator in the middle of a path.Positional projection may \
@@ -136,7 +138,7 @@ impl Parser<'_> {
     }
 
     fn positional(&mut self, stem: &str, parent: &mut ProjectionTree) -> Result<()> {
-        if self.kind == Kind::Aggregate {
+        if self.kind == ProjectionKind::Aggregate {
             return Err(Error::location(
                 31324,
                 "Cannot use positional projection in aggregation projection",
@@ -204,11 +206,11 @@ impl Parser<'_> {
         top: bool,
     ) -> Result<()> {
         let name = first.name();
-        if self.kind == Kind::Find && name == "$elemMatch" {
+        if self.kind == ProjectionKind::Find && name == "$elemMatch" {
             return self.elem_match(path, first.value, parent, top);
         }
         // If the path is taken, this is not the operator of find, and it is parsed as the expression.
-        if self.kind == Kind::Find
+        if self.kind == ProjectionKind::Find
             && name == "$slice"
             && is_free(parent, path)
             && let Some(slice) = SliceField::parse(first.value)
@@ -346,7 +348,7 @@ mod tests {
 
     use super::*;
 
-    fn code(spec: bson::Document, kind: Kind) -> i32 {
+    fn code(spec: bson::Document, kind: ProjectionKind) -> i32 {
         let parsed = Projection::parse(DocBuf::from(spec).as_doc(), &Scope::new(), kind);
         match parsed.map_err(|error| error.code().number()) {
             Ok(_) => 0,
@@ -393,7 +395,7 @@ mod tests {
             (doc! {"a": {"$add": [1, 2], "$subtract": [3, 1]}}, 16410),
             (doc! {"a": {"$add": [1, 2], "x": 1}}, 16410),
         ] {
-            for kind in [Kind::Find, Kind::Aggregate] {
+            for kind in [ProjectionKind::Find, ProjectionKind::Aggregate] {
                 assert_eq!(code(spec.clone(), kind), expected, "{spec} {kind:?}");
             }
         }
@@ -431,9 +433,13 @@ mod tests {
             (doc! {"a": {"$elemMatch": {"x": 1}}, "b.$": 1}, 31256, 168),
             (doc! {"a": {"$elemMatch": {"$expr": true}}}, 2, 168),
         ] {
-            assert_eq!(code(spec.clone(), Kind::Find), find, "{spec} find");
             assert_eq!(
-                code(spec.clone(), Kind::Aggregate),
+                code(spec.clone(), ProjectionKind::Find),
+                find,
+                "{spec} find"
+            );
+            assert_eq!(
+                code(spec.clone(), ProjectionKind::Aggregate),
                 aggregate,
                 "{spec} aggregate"
             );
@@ -445,7 +451,10 @@ mod tests {
             bson!([1, 2, 3]),
             bson!(["a", 1]),
         ] {
-            let parsed = code(doc! {"a": {"$slice": argument.clone()}}, Kind::Find);
+            let parsed = code(
+                doc! {"a": {"$slice": argument.clone()}},
+                ProjectionKind::Find,
+            );
             assert!([0, 28724, 28667].contains(&parsed), "{argument}: {parsed}");
         }
     }

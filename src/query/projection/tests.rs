@@ -8,7 +8,7 @@ use crate::query::{Scope, Vars};
 use crate::value::{DocBuf, Millis};
 
 fn project(
-    kind: Kind,
+    kind: ProjectionKind,
     spec: &Document,
     document: &Document,
     position: Option<usize>,
@@ -25,7 +25,7 @@ fn project(
     Ok(Document::from_reader(&out[..]).unwrap())
 }
 
-fn check(kind: Kind, rows: &[(Document, Document, Document)]) {
+fn check(kind: ProjectionKind, rows: &[(Document, Document, Document)]) {
     for (spec, document, expected) in rows {
         let got = project(kind, spec, document, None).unwrap_or_else(|e| panic!("{spec}: {e:?}"));
         assert_eq!(
@@ -107,8 +107,8 @@ fn inclusion_and_exclusion() {
             doc! {"_id": {"x": 1}, "a": 10},
         ),
     ];
-    check(Kind::Find, &rows);
-    check(Kind::Aggregate, &rows);
+    check(ProjectionKind::Find, &rows);
+    check(ProjectionKind::Aggregate, &rows);
 }
 
 #[test]
@@ -176,8 +176,8 @@ fn computed_fields() {
             doc! {"_id": 1, "b": 2},
         ),
     ];
-    check(Kind::Find, &rows);
-    check(Kind::Aggregate, &rows);
+    check(ProjectionKind::Find, &rows);
+    check(ProjectionKind::Aggregate, &rows);
 }
 
 #[test]
@@ -339,7 +339,7 @@ fn slices_and_elements() {
         ),
         (doc! {"_id": gte(1)}, doc! {"_id": 1, "x": 1}, doc! {}),
     ];
-    check(Kind::Find, &rows);
+    check(ProjectionKind::Find, &rows);
 }
 
 #[test]
@@ -384,7 +384,8 @@ fn the_positional_operator() {
             Err(51247),
         ),
     ] {
-        let got = project(Kind::Find, &spec, &document, position).map_err(|e| e.code().number());
+        let got = project(ProjectionKind::Find, &spec, &document, position)
+            .map_err(|e| e.code().number());
         assert_eq!(got, expected, "{spec} {document}");
     }
 }
@@ -401,11 +402,15 @@ fn many_names() {
             .collect()
     };
     assert_eq!(
-        project(Kind::Find, &spec(1), &all, None).unwrap().len(),
+        project(ProjectionKind::Find, &spec(1), &all, None)
+            .unwrap()
+            .len(),
         250
     );
     assert_eq!(
-        project(Kind::Find, &spec(0), &all, None).unwrap().len(),
+        project(ProjectionKind::Find, &spec(0), &all, None)
+            .unwrap()
+            .len(),
         250
     );
 }

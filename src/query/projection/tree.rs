@@ -1,6 +1,6 @@
 //! The typed tree that a projection becomes.
 
-use super::{Kind, SliceField, add_fields, apply, parse};
+use super::{ProjectionKind, SliceField, add_fields, apply, parse};
 use crate::error::Result;
 use crate::query::named::Named;
 use crate::query::{Expr, Filter, Scope, Survey, Vars};
@@ -67,7 +67,7 @@ pub(super) enum ProjectionNode {
 // === impl Projection ===
 
 impl Projection {
-    pub fn parse(spec: Doc<'_>, scope: &Scope, kind: Kind) -> Result<Self> {
+    pub fn parse(spec: Doc<'_>, scope: &Scope, kind: ProjectionKind) -> Result<Self> {
         parse::parse(spec, scope, kind)
     }
 

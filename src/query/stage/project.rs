@@ -7,7 +7,7 @@ use super::facts::root;
 use super::{Rows, StageContext};
 use crate::error::{Error, Result};
 use crate::query::filter::Filter;
-use crate::query::projection::{Kind, Projection};
+use crate::query::projection::{Projection, ProjectionKind};
 use crate::query::{Survey, Vars};
 use crate::value::{Doc, Elem, Type, ValueRef, is_true};
 
@@ -43,7 +43,7 @@ pub(super) fn parse_project(
     let spec = value
         .as_doc()
         .ok_or_else(|| Error::location(15969, "$project specification must be an object"))?;
-    let projection = Projection::parse(spec, context.scope, Kind::Aggregate)
+    let projection = Projection::parse(spec, context.scope, ProjectionKind::Aggregate)
         .map_err(|error| error.caused("Invalid $project"))?;
     Ok(Arc::new(Project(projection)))
 }

@@ -7,7 +7,7 @@ use super::document_map::DocumentMap;
 use super::project::Project;
 use crate::error::{Error, Result};
 use crate::query::expr::FieldPath;
-use crate::query::projection::{Kind, Projection};
+use crate::query::projection::{Projection, ProjectionKind};
 use crate::value::{DocBuf, Type, ValueRef};
 
 /// Visits the fields that are removed.
@@ -62,7 +62,8 @@ pub(super) fn parse_unset(
             doc.put_i32(field, 0);
         }
     });
-    let projection = Projection::parse(exclusion.as_doc(), context.scope, Kind::Aggregate)
-        .map_err(|error| error.caused("Invalid $unset"))?;
+    let projection =
+        Projection::parse(exclusion.as_doc(), context.scope, ProjectionKind::Aggregate)
+            .map_err(|error| error.caused("Invalid $unset"))?;
     Ok(Arc::new(Project(projection)))
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 
 use crate::clock::Clock;
 use crate::storage::contents::Contents;
-use crate::storage::index::Usage;
+use crate::storage::index::IndexUsage;
 use crate::storage::{Namespace, Options, SizeLimit};
 use crate::value::Millis;
 
@@ -14,7 +14,7 @@ pub(in crate::storage) struct State {
     namespace: Namespace,
     contents: Contents,
     /// The usage of the map of `_id`s.
-    id_usage: Usage,
+    id_usage: IndexUsage,
     options: Options,
     limit: Option<SizeLimit>,
     dropped: bool,
@@ -29,7 +29,7 @@ impl State {
         Self {
             namespace,
             contents: Contents::new(Arc::default()),
-            id_usage: Usage::since(Millis(0)),
+            id_usage: IndexUsage::since(Millis(0)),
             options,
             limit: None,
             dropped: false,
@@ -40,7 +40,7 @@ impl State {
     /// Attaches the collection to a server, which counts the documents freed in all its collections.
     pub(super) fn join(&mut self, clock: Option<&Clock>, freed: Arc<AtomicU64>) {
         if let Some(clock) = clock {
-            self.id_usage = Usage::since(clock.now());
+            self.id_usage = IndexUsage::since(clock.now());
         }
         self.contents.count_freed(freed);
     }
@@ -60,7 +60,7 @@ impl State {
     }
 
     #[inline]
-    pub fn id_usage(&self) -> &Usage {
+    pub fn id_usage(&self) -> &IndexUsage {
         &self.id_usage
     }
 

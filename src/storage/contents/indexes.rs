@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Contents;
 use crate::storage::expiry::Drained;
-use crate::storage::index::{Index, IndexKeys, IndexNumber, IndexSpec, Usage};
+use crate::storage::index::{Index, IndexKeys, IndexNumber, IndexSpec, IndexUsage};
 use crate::storage::{IndexChange, IndexSelection, RecordId};
 use crate::value::Millis;
 
@@ -74,7 +74,7 @@ impl Contents {
                 && hidden != index.spec.hidden
             {
                 Arc::make_mut(&mut index.spec).hidden = hidden;
-                index.usage = Usage::since(now);
+                index.usage = IndexUsage::since(now);
             }
             if let Some(prepare) = change.prepare_unique {
                 Arc::make_mut(&mut index.spec).prepare_unique = prepare;

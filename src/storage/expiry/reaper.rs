@@ -41,7 +41,7 @@ pub struct Reaper {
 }
 
 /// The pace of a pass.
-struct Pace {
+struct ReapPace {
     begun: Instant,
     /// The requests served at the last check, and the time since which there were no more.
     served: u64,
@@ -69,9 +69,9 @@ pub struct ReaperStats {
     pub lag_millis: u64,
 }
 
-// === impl Pace ===
+// === impl ReapPace ===
 
-impl Pace {
+impl ReapPace {
     fn new(served: u64) -> Self {
         let begun = clock::monotonic();
         Self {
@@ -159,7 +159,7 @@ impl Reaper {
 
     /// Runs a pass in slices of that length. A slice of length zero does the least work possible.
     async fn pass_in_slices(&self, length: Duration) {
-        let mut pace = Pace::new(self.served.load(Ordering::Relaxed));
+        let mut pace = ReapPace::new(self.served.load(Ordering::Relaxed));
         let mut worked = false;
         let mut unfinished = true;
         while unfinished && self.is_enabled() {

@@ -21,7 +21,7 @@ use crate::value::Millis;
 pub use keys::{IndexKeys, KeyBytes};
 pub use spec::{Condition, ID_INDEX, IndexSpec, Partial};
 use tree::Tree;
-pub use usage::Usage;
+pub use usage::IndexUsage;
 
 /// A key, followed by the record id in 8 big-endian bytes.
 pub type Entry = SmallVec<[u8; 24]>;
@@ -52,7 +52,7 @@ pub struct Index {
     pub multikey: u64,
     /// False while the index is being built: writers maintain it, but readers must not use it yet.
     pub ready: bool,
-    pub usage: Usage,
+    pub usage: IndexUsage,
     /// How often its spec was changed. A reader that works in steps compares it.
     pub altered: u64,
     entries: Tree,
@@ -76,7 +76,7 @@ impl Index {
             spec: Arc::new(spec),
             multikey: 0,
             ready: false,
-            usage: Usage::since(now),
+            usage: IndexUsage::since(now),
             altered: 0,
             entries: Tree::default(),
             most: 0,

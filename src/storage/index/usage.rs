@@ -8,14 +8,14 @@ use crate::value::Millis;
 /// to it, and all readers read the data beside it.
 #[derive(Debug)]
 #[repr(align(64))]
-pub struct Usage {
+pub struct IndexUsage {
     commands: AtomicU64,
     pub since: Millis,
 }
 
-// === impl Usage ===
+// === impl IndexUsage ===
 
-impl Usage {
+impl IndexUsage {
     pub fn since(now: Millis) -> Self {
         Self {
             commands: AtomicU64::new(0),

@@ -2,7 +2,7 @@
 //! documents, in which hidden fields would be seen.
 
 use crate::error::{Error, Result};
-use crate::query::projection::Kind;
+use crate::query::projection::ProjectionKind;
 use crate::query::sort::Sort;
 use crate::query::stage::{Pipeline, StageContext};
 use crate::query::{Filter, Projection, Scope, Survey};
@@ -132,12 +132,12 @@ impl Parts<'_> {
             Ok(sort) => Survey::of(TS_FIELD, |survey| sort.survey(survey)).names_field,
             Err(_) => seems_to_name_ts(spec),
         });
-        let projection =
-            self.projection
-                .is_some_and(|spec| match Projection::parse(spec, &scope, Kind::Find) {
-                    Ok(parsed) => Survey::of(TS_FIELD, |survey| parsed.survey(survey)).names_field,
-                    Err(_) => seems_to_name_ts(spec),
-                });
+        let projection = self.projection.is_some_and(|spec| {
+            match Projection::parse(spec, &scope, ProjectionKind::Find) {
+                Ok(parsed) => Survey::of(TS_FIELD, |survey| parsed.survey(survey)).names_field,
+                Err(_) => seems_to_name_ts(spec),
+            }
+        });
         let pipeline = self.pipeline.is_some_and(|stages| {
             let place = StageContext::new(&scope, "db", Some("c"));
             match Pipeline::parse(stages, &place) {
