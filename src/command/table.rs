@@ -11,7 +11,7 @@ use super::{
     validate, validate_db_metadata,
 };
 use crate::vocabulary::Vocabulary;
-use Route::{Documents, Forward, Here, Login, Refused, Schema, Statistics, Status};
+use Route::{Documents, Forward, Here, Login, Parameter, Refused, Schema, Statistics, Status};
 
 pub static COMMANDS: Vocabulary<Run, CommandFacts> = Vocabulary::new("command", ROWS);
 
@@ -162,7 +162,7 @@ const ROWS: &[Command] = &[
     planned("setDefaultRWConcern"),
     planned("setFeatureCompatibilityVersion"),
     planned("setIndexCommitQuorum"),
-    get_parameter::SET.route(Forward),
+    get_parameter::SET.route(Parameter),
     planned("setQuerySettings"),
     planned("setUserWriteBlockMode"),
     cosmos::SHARD_COLLECTION.route(Schema),

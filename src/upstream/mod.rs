@@ -15,6 +15,7 @@ pub mod rewrite;
 mod rules;
 mod schema;
 pub mod settings;
+mod statistics;
 mod status;
 
 pub use ask::{Ask, Lost};

@@ -12,13 +12,14 @@ use super::relay::{LinkSlot, Relay, RelayCounters};
 use super::rewrite::{self, Cursors, Moment, check_database};
 use super::schema;
 use super::settings::{Options as SettingsOptions, Settings};
+use super::statistics;
 use super::status;
 use crate::clock::Clock;
 use crate::command::{self, Announced, Commands, Context, Route, find};
 use crate::config::{Config, UpstreamLogin};
 use crate::error::{Error, Hangup};
 use crate::handler::{Answer, Handler, Outcome, Peer, Traffic};
-use crate::value::{Doc, DocBuf};
+use crate::value::{Doc, DocBuf, is_true};
 use crate::wire::{CompressedMessage, Request};
 
 /// Answers requests by asking the cluster.
@@ -116,6 +117,12 @@ impl Proxy {
                 now: settings.now(),
                 expose_ts,
             };
+            if let Some(reply) = statistics::stage(&settings, &mut relay, &request, &book).await {
+                return match reply {
+                    Ok(document) => Ok(Answer::of(document)),
+                    Err(lost) => lost.answer(),
+                };
+            }
             let replaced = match schema::Replaced::begin(&settings, &request, &book).await {
                 Ok(replaced) => replaced,
                 Err(error) => return Lost::Error(error).answer(),
@@ -138,6 +145,38 @@ impl Proxy {
         Box::pin(async move {
             match schema::run(&settings, &mut relay, request).await {
                 Ok(document) => Ok(Answer::of(document)),
+                Err(lost) => lost.answer(),
+            }
+        })
+    }
+
+    /// Answers with sizes and counts.
+    fn statistics(&self, connection: &ProxyConnection, request: Request) -> Answering {
+        let mut relay = self.relay(connection);
+        let settings = self.settings.clone();
+        Box::pin(async move {
+            match statistics::run(&settings, &mut relay, request).await {
+                Ok(document) => Ok(Answer::of(document)),
+                Err(lost) => lost.answer(),
+            }
+        })
+    }
+
+    /// Sets parameters of the cluster. The one that switches its TTL monitor switches the sweeper, too.
+    fn parameter(&self, connection: &ProxyConnection, request: Request) -> Answering {
+        let mut relay = self.relay(connection);
+        let settings = self.settings.clone();
+        Box::pin(async move {
+            let enabled = request.body().get("ttlMonitorEnabled");
+            let enabled = (!enabled.is_missing()).then(|| is_true(enabled));
+            match relay.ask(request).await {
+                Ok(document) => {
+                    let done = is_true(Doc::new(&document).get("ok"));
+                    if let Some(enabled) = enabled.filter(|_| done) {
+                        settings.enable_sweeping(enabled);
+                    }
+                    Ok(Answer::of(document))
+                }
                 Err(lost) => lost.answer(),
             }
         })
@@ -205,6 +244,7 @@ impl Proxy {
             };
             let (state, known) = (relay.cluster.state(), settings.status());
             let section = status::section(&state, &relay.counters, &known);
+            let reply = status::with_deleted(&reply, &known);
             Ok(Answer::of(status::with_section(Doc::new(&reply), &section)))
         })
     }
@@ -336,6 +376,8 @@ impl Handler for Proxy {
             Route::Status => self.status(connection, request),
             Route::Documents => self.documents(connection, request),
             Route::Schema => self.schema(connection, request),
+            Route::Statistics => self.statistics(connection, request),
+            Route::Parameter => self.parameter(connection, request),
             Route::WithoutTtl => self.without_ttl(connection, request),
             _ => self.forward(connection, request),
         }))

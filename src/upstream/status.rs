@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use bson::{Document, doc};
+use bson::{Bson, Document, doc};
 use bytes::Bytes;
 
 use super::cluster::ClusterState;
@@ -42,6 +42,32 @@ pub fn section(state: &ClusterState, counters: &RelayCounters, settings: &Status
             "stampedDocuments": settings.stamped as i64,
         },
     }
+}
+
+/// Adds what the sweeper has done to what the cluster's TTL monitor has done. How many ended documents are not deleted yet is
+/// not shown: to count them, every document would have to be examined.
+pub fn with_deleted(reply: &Bytes, settings: &Status) -> Bytes {
+    let Ok(mut status) = Document::from_reader(&reply[..]) else {
+        return reply.clone();
+    };
+    let Ok(metrics) = status.get_document_mut("metrics") else {
+        return reply.clone();
+    };
+    let known = metrics.get_document("ttl").cloned().unwrap_or_default();
+    let sum = |name: &str, own: u64| {
+        let cluster = match known.get(name) {
+            Some(Bson::Int32(n)) => i64::from(*n),
+            Some(Bson::Int64(n)) => *n,
+            _ => 0,
+        };
+        cluster.saturating_add(own.cast_signed())
+    };
+    let ttl = doc! {
+        "deletedDocuments": sum("deletedDocuments", settings.swept),
+        "passes": sum("passes", settings.passes),
+    };
+    metrics.insert("ttl", ttl);
+    Bytes::from(DocBuf::from(&status).into_bytes())
 }
 
 /// Adds the section to the cluster's reply, in front of `ok`.

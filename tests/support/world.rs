@@ -1,5 +1,6 @@
 //! A server in this process, a clock that is frozen until the test moves it, and a client.
 
+use std::io::Write;
 use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 
@@ -31,6 +32,22 @@ pub struct World {
 pub enum Reaper {
     On,
     Off,
+}
+
+/// Returns whether the tests run through a Sundown in front of another one. For declared differences of that mode only
+/// (src/upstream/README.md): the reason is printed, and the test does without what does not hold there.
+pub fn through_upstream(reason: &str) -> bool {
+    let through = std::env::var_os("THROUGH_UPSTREAM").is_some();
+    if through {
+        let test = std::thread::current();
+        // Written directly, because the test harness shows no output of a test that passes.
+        let _ = writeln!(
+            std::io::stderr(),
+            "through upstream: {} IS CUT SHORT: {reason}",
+            test.name().unwrap_or("a test")
+        );
+    }
+    through
 }
 
 // === impl World ===

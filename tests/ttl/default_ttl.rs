@@ -2,7 +2,7 @@
 
 use bson::{Bson, Document, doc};
 
-use crate::support::world::{Reaper, World, batch, create_index, int};
+use crate::support::world::{Reaper, World, batch, create_index, int, through_upstream};
 
 /// Returns the default that listCollections and listIndexes show. Both must agree.
 fn shown(world: &mut World, c: &str) -> Option<i64> {
@@ -203,6 +203,11 @@ fn plain_indexes_on_ts() {
         world.run(turn.clone());
         assert_eq!(shown(&mut world, "c"), Some(20), "{turn}");
         assert_eq!(indexes(&mut world, "c").len(), 3, "{turn}");
+        if through_upstream(
+            "documents from before the first default count as written when it was switched on",
+        ) {
+            continue;
+        }
         world.at(20_000);
         assert_eq!(world.int_ids("c", doc! {}), [2], "{turn}");
         for hint in [Bson::from("_ts_1"), Bson::from(doc! {"_ts": 1})] {

@@ -4,7 +4,7 @@ use bson::spec::BinarySubtype;
 use bson::{Binary, Bson, Document, doc};
 
 use crate::instants::{around, living};
-use crate::support::world::{Reaper, World, date, int};
+use crate::support::world::{Reaper, World, date, int, through_upstream};
 
 /// When a document expires, in milliseconds after its write.
 type End = Option<i64>;
@@ -199,9 +199,16 @@ fn to_the_millisecond() {
 /// others.
 #[test]
 fn a_new_default_counts_from_the_last_write() {
+    // Documents in a cluster have no `_ts` before the first default.
+    let first = match through_upstream(
+        "documents from before the first default count as written when it was switched on",
+    ) {
+        true => Bson::Int32(-1),
+        false => Bson::Null,
+    };
     for reaper in [Reaper::On, Reaper::Off] {
         let mut world = World::new(reaper);
-        world.run(doc! {"create": "c"});
+        world.run(doc! {"create": "c", "defaultTtl": first.clone()});
         world.insert(
             "c",
             [

@@ -2,7 +2,7 @@
 
 use bson::{Document, doc};
 
-use crate::support::world::{Reaper, World, batch, int};
+use crate::support::world::{Reaper, World, batch, int, through_upstream};
 
 fn size(document: &Document) -> i64 {
     document.to_vec().unwrap().len() as i64
@@ -111,6 +111,9 @@ fn sizes_of_indexes() {
     let before = sizes(&mut world);
     world.at(11_000);
     let ended = sizes(&mut world);
+    if through_upstream("sizes on disk are the cluster's: ended documents count until deleted") {
+        return;
+    }
     assert!(ended.1 < before.1 / 10, "{ended:?} of {before:?}");
     // The reaper frees the expired documents.
     world.run(doc! {"validate": "c"});
@@ -122,6 +125,9 @@ fn sizes_of_indexes() {
 /// serverStatus shows how many expired documents are not freed yet, and for how long.
 #[test]
 fn expired_documents_that_are_not_freed_are_reported() {
+    if through_upstream("ended documents that the cluster still holds are not counted") {
+        return;
+    }
     let mut world = World::new(Reaper::Off);
     world.run(doc! {"create": "c", "defaultTtl": 10});
     world.insert("c", (0..1_000).map(|id| doc! {"_id": id}));
@@ -149,6 +155,9 @@ fn expired_documents_that_are_not_freed_are_reported() {
 /// The lag is that of the document that expired first, whatever was written before or renewed since.
 #[test]
 fn the_reported_lag_is_that_of_an_expired_document() {
+    if through_upstream("ended documents that the cluster still holds are not counted") {
+        return;
+    }
     let mut world = World::new(Reaper::Off);
     world.run(doc! {"create": "c", "defaultTtl": 10});
     world.insert("c", (0..10).map(|id| doc! {"_id": id}));
@@ -168,6 +177,9 @@ fn the_reported_lag_is_that_of_an_expired_document() {
 /// All freed documents are counted, whether the reaper, a rule change, a step back in time or a new document freed them.
 #[test]
 fn all_freed_documents_are_counted() {
+    if through_upstream("ended documents that the cluster still holds are not counted") {
+        return;
+    }
     let mut world = World::new(Reaper::Off);
     world.run(doc! {"create": "c", "defaultTtl": 10});
     world.index("c", doc! {"key": {"u": 1}, "unique": true});
@@ -203,6 +215,9 @@ fn all_freed_documents_are_counted() {
 /// explain counts no work on expired documents.
 #[test]
 fn explain_counts_visible_documents() {
+    if through_upstream("explain shows what the cluster runs") {
+        return;
+    }
     for reaper in [Reaper::On, Reaper::Off] {
         let mut world = World::new(reaper);
         world.run(doc! {"create": "c", "defaultTtl": 10});

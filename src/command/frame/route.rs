@@ -17,6 +17,8 @@ pub enum Route {
     Documents,
     /// Sizes and counts, which leave out what has ended.
     Statistics,
+    /// Sets parameters: passed on, and done here where Sundown has the same parameter.
+    Parameter,
     /// Creates, changes, lists or drops collections, indexes and databases.
     Schema,
     /// Passed on only where no collection of the database has a TTL, because nothing is known of what it reads or writes.

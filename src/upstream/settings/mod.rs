@@ -10,6 +10,7 @@ mod change;
 mod cluster;
 mod collection;
 pub mod doors;
+mod figures;
 mod lease;
 mod members;
 mod physical;
@@ -49,6 +50,7 @@ use crate::error::Result;
 use crate::value::DocBuf;
 
 pub use cluster::SETTINGS_DATABASE;
+pub use figures::Measured;
 pub use physical::{is_physical, is_physical_name};
 pub use status::Status;
 

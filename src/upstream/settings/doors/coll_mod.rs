@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use super::switch::{is_plain, same_key, switch, with_default};
 use super::{collection, database, invalid, is_ok, rewritten, validator, virtual_index};
-use crate::args::Arg;
+use crate::args::{Arg, NUMBERS, fields};
 use crate::error::{Code, Error, Result};
 use crate::ttl::{
     DefaultTtl, Expiry, IndexingMode, TsIndex, check_mode, is_ts_key, parse_default,
@@ -107,7 +107,11 @@ impl Wanted {
             match arg.name() {
                 "defaultTtl" => wanted.default = Some(parse_default(arg.value())?),
                 "indexingPolicy" => wanted.mode = parse_indexing_policy(arg)?,
-                "index" => wanted.index = arg.doc()?.map(DocBuf::from),
+                "index" => {
+                    let index = arg.doc()?;
+                    check_types(index.unwrap_or(Doc::EMPTY))?;
+                    wanted.index = index.map(DocBuf::from);
+                }
                 "validator" => {
                     let given = arg.doc()?.map(DocBuf::from);
                     wanted.validator = given.as_ref().and_then(document);
@@ -237,7 +241,12 @@ impl IndexPlan {
                 key.is_ok_and(|key| is_ts_key(key.as_doc()))
             });
         let expiry = index.get("expireAfterSeconds");
-        if is_virtual {
+        // The index that shows the default: the cluster may have it, as a plain one.
+        let shows = |index: &Document| {
+            let shown = setting.ts_index.as_ref().filter(|_| setting.is_on());
+            shown.is_some_and(|shown| is_named(index, &shown.name))
+        };
+        if is_virtual || real.is_some_and(shows) {
             let more = |name: &str| !index.get(name).is_nullish();
             if more("hidden") {
                 return Err(Error::bad_value(
@@ -288,6 +297,15 @@ impl IndexPlan {
         });
         Bytes::from(body.into_bytes())
     }
+}
+
+fn check_types(index: Doc<'_>) -> Result<()> {
+    for arg in fields("collMod.index", index) {
+        if arg.name() == "expireAfterSeconds" && !arg.is_null() && !arg.value().ty().is_number() {
+            return Err(arg.wrong_type(NUMBERS));
+        }
+    }
+    Ok(())
 }
 
 fn not_plain() -> Error {

@@ -166,6 +166,14 @@ impl<'a> Wanted<'a> {
             {
                 return has_name(&shown.name);
             }
+            // The other index is created by the same command.
+            let is_other = |spec: &Doc<'_>| {
+                let key = spec.get("key").as_doc().unwrap_or(Doc::EMPTY);
+                spec.get("name").as_str() == Some(&shown.name) && !is_ts_key(key)
+            };
+            if self.others.iter().any(is_other) {
+                return has_name(&shown.name);
+            }
         }
         let Some(shown) = virtual_index(setting, found) else {
             return Ok(());
