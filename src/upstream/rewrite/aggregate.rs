@@ -20,7 +20,7 @@ use super::pipeline::Levels;
 use super::rows::{RowRule, Window};
 use super::run::{Stop, Target};
 use super::takeover::Takeover;
-use super::{Moment, Rulebook, Visibility};
+use super::{Moment, Rulebook, Visibility, hint};
 
 /// An aggregate as it is sent, and what becomes of its rows.
 pub struct Aggregate {
@@ -87,6 +87,10 @@ impl Aggregate {
         let levels = Levels {
             book,
             database,
+            collection: command
+                .first()
+                .and_then(|first| first.value.as_str())
+                .unwrap_or_default(),
             moment,
             shows_ts,
             drained: RefCell::default(),
@@ -96,7 +100,7 @@ impl Aggregate {
         let rows = levels.outer(stages, rules, &mut out)?;
         out.end();
         let sent = ValueRef::array(Doc::new(&bytes));
-        let fields = [("pipeline", sent)];
+        let fields = [("pipeline", sent), hint::sent(command, rules)];
         let test = rows.testable.then(|| Visibility::new(rules)).transpose()?;
         let hidden = match rows.hidden {
             true => hidden(rules, shows_ts),

@@ -14,7 +14,7 @@ use crate::value::{ArrayBuilder, Doc, DocBuf, Elem, ValueRef};
 
 use super::carry::{Carried, date_rules, hidden};
 use super::filter::prepared;
-use super::inner::{events, own_indexes, unset};
+use super::inner::{events, living_count, own_indexes, unset};
 use super::namespaces::{Namespace, target};
 use super::naming::{contains, root, sees_whole};
 use super::{Moment, Predicate, Rulebook};
@@ -23,6 +23,8 @@ use super::{Moment, Predicate, Rulebook};
 pub struct Levels<'a, B> {
     pub book: &'a B,
     pub database: &'a str,
+    /// The collection of the command itself.
+    pub collection: &'a str,
     pub moment: Moment,
     pub shows_ts: bool,
     /// Collections from which everything that has ended must go before the command is sent: `$merge` would match it.
@@ -137,7 +139,15 @@ impl<B: Rulebook> Levels<'_, B> {
                     return Ok(true);
                 }
                 if stage.name() == "$collStats" && writing.rules.can_end() {
-                    return Err(not_possible(stage.name()));
+                    let only_count =
+                        spec.is_some_and(|spec| spec.count() == 1 && spec.has("count"));
+                    if !only_count {
+                        return Err(not_possible(stage.name()));
+                    }
+                    let sent = predicate.alive(Doc::EMPTY);
+                    writing.push("$match", ValueRef::document(sent.as_doc()));
+                    living_count(self.database, self.collection, self.moment.now, writing.out);
+                    return Ok(true);
                 }
                 Ok(false)
             }
