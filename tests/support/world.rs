@@ -33,6 +33,16 @@ pub enum Reaper {
     Off,
 }
 
+/// Returns whether the tests run through a Sundown in front of another one, and prints which declared difference of
+/// upstream mode makes a test leave something out.
+pub fn differs_upstream(difference: &str) -> bool {
+    let through = std::env::var_os("THROUGH_UPSTREAM").is_some();
+    if through {
+        println!("left out, because of a declared difference of upstream mode: {difference}");
+    }
+    through
+}
+
 // === impl World ===
 
 impl World {
@@ -58,6 +68,8 @@ impl World {
             let cluster = Config {
                 port: 0,
                 enable_test_commands: true,
+                // A cluster that is a Sundown keeps `_ts` itself, and so decides who sees it.
+                expose_ts: config.expose_ts,
                 ..Config::default()
             };
             let cluster = runtime.block_on(Sundown::start(cluster, clock.clone()));

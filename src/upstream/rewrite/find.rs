@@ -95,6 +95,8 @@ impl Find {
             body: with_fields(command, &fields),
             rows: RowRule {
                 test: test.map(Arc::new),
+                whole: projection.is_none(),
+                rides: false,
                 cut: cut.collect(),
                 ts_last: rules.stamped && rules.stores_ts && shows_ts && !is_key,
                 ts_since: projection.is_none().then_some(rules.since),

@@ -139,6 +139,8 @@ impl FindAndModify {
             body: with_fields(command, &fields),
             rows: RowRule {
                 test: None,
+                whole: false,
+                rides: false,
                 cut: hidden.iter().map(|&name| name.into()).collect(),
                 ts_last: rules.stamped && rules.stores_ts && shows_ts,
                 ts_since: None,
