@@ -22,6 +22,8 @@ pub struct Rules {
     pub former: Option<Box<Former>>,
     /// The collection may have a unique index besides the one on `_id`.
     pub unique_keys: bool,
+    /// The name of the index on `_ts` in whose form clients see the default, if the cluster has none of that name.
+    pub ts_index: Option<Box<str>>,
     /// This is a view that reads a collection with rules. Commands on it are refused.
     pub ruled_view: bool,
 }
@@ -57,6 +59,7 @@ impl Rules {
         dates: Vec::new(),
         former: None,
         unique_keys: true,
+        ts_index: None,
         ruled_view: false,
     };
 

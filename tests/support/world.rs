@@ -75,6 +75,8 @@ impl World {
             let cluster = Config {
                 port: 0,
                 enable_test_commands: true,
+                // A cluster that is a Sundown keeps `_ts` itself, and so decides who sees it.
+                expose_ts: config.expose_ts,
                 ..Config::default()
             };
             let cluster = runtime.block_on(Sundown::start(cluster, clock.clone()));

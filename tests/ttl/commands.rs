@@ -3,7 +3,9 @@
 
 use bson::{Bson, Document, bson, doc};
 
-use crate::support::world::{Reaper, World, batch, create_index, date, failure, ids, int};
+use crate::support::world::{
+    Reaper, World, batch, create_index, date, failure, ids, int, through_upstream,
+};
 
 /// The part of a reply that a row compares.
 #[derive(Debug, Clone, Copy)]
@@ -353,7 +355,9 @@ fn every_read(rule: Rule, reaper: Reaper) {
             for (name, command, what, living, ended) in reads() {
                 let expected = if after { ended } else { living };
                 let seen = look(&mut world, "c", command("c"), what);
-                if seen != expected {
+                let differs = matches!(what, At("executionStats.totalDocsExamined"))
+                    && through_upstream("explain shows what the cluster runs");
+                if seen != expected && !differs {
                     wrong.push(format!(
                         "{name} ({kind} index) after {millis} ms: {seen} instead of {expected}"
                     ));

@@ -14,7 +14,7 @@ const START: Millis = Millis(1_893_456_000_000);
 struct Front {
     cluster: Cluster,
     clock: Clock,
-    server: Sundown,
+    _server: Sundown,
     db: Database,
 }
 
@@ -26,7 +26,7 @@ impl Front {
         Some(Self {
             cluster,
             clock,
-            server,
+            _server: server,
             db,
         })
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::error::{Error, Result};
-use crate::upstream::{Ask, Rules};
+use crate::upstream::{Ask, HIDDEN_FIELD, Rules};
 use crate::value::{ArrayBuilder, Doc, DocBuf, ValueRef};
 use crate::wire::Request;
 
@@ -20,7 +20,7 @@ use super::pipeline::Levels;
 use super::rows::{RowRule, Window};
 use super::run::{Stop, Target};
 use super::takeover::Takeover;
-use super::{Moment, Rulebook, Visibility};
+use super::{Moment, Rulebook, Visibility, hint};
 
 /// An aggregate as it is sent, and what becomes of its rows.
 pub struct Aggregate {
@@ -55,6 +55,7 @@ pub async fn run<A: Ask, B: Rulebook>(
     let rule = CursorRule {
         rows: sent.rows,
         window: Window::default(),
+        rules: book.rules(target.database, target.collection),
         used: moment.now,
     };
     match rule.rows.is_none() {
@@ -87,6 +88,10 @@ impl Aggregate {
         let levels = Levels {
             book,
             database,
+            collection: command
+                .first()
+                .and_then(|first| first.value.as_str())
+                .unwrap_or_default(),
             moment,
             shows_ts,
             drained: RefCell::default(),
@@ -96,17 +101,22 @@ impl Aggregate {
         let rows = levels.outer(stages, rules, &mut out)?;
         out.end();
         let sent = ValueRef::array(Doc::new(&bytes));
-        let fields = [("pipeline", sent)];
-        let test = rows.testable.then(|| Visibility::new(rules)).transpose()?;
+        let fields = [("pipeline", sent), hint::sent(command, rules)];
+        let tested = rows.testable || rows.rides;
+        let test = tested.then(|| Visibility::new(rules)).transpose()?;
         let hidden = match rows.hidden {
             true => hidden(rules, shows_ts),
             false => &[],
         };
         let cut = hidden.iter().map(|&name| name.into()).chain(rows.carried);
+        let riding = rows.rides && !hidden.contains(&HIDDEN_FIELD);
+        let cut = cut.chain(riding.then(|| HIDDEN_FIELD.into()));
         Ok(Self {
             body: with_fields(command, &fields),
             rows: RowRule {
                 test: test.map(Arc::new),
+                whole: false,
+                rides: rows.rides,
                 cut: cut.collect(),
                 ts_last: rows.hidden && rules.stores_ts && shows_ts,
                 ts_since: None,

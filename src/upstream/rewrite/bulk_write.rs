@@ -19,7 +19,7 @@ use super::naming::{Parts, check_document, check_hidden};
 use super::run::Stop;
 use super::takeover::{Ended, Takeover, in_transaction, started};
 use super::update::put;
-use super::{Moment, Predicate, Rulebook, Stamp, delete, insert};
+use super::{Moment, Predicate, Rulebook, Stamp, delete, hint, insert};
 
 pub async fn run<A: Ask, B: Rulebook>(
     ask: &mut A,
@@ -136,7 +136,11 @@ pub fn rewrite<B: Rulebook>(
     let filter = ValueRef::document(filter.as_doc());
     Ok(put(
         op,
-        &[("filter", filter), ("updateMods", change.as_ref())],
+        &[
+            ("filter", filter),
+            ("updateMods", change.as_ref()),
+            hint::sent(op, &rules),
+        ],
     ))
 }
 

@@ -43,19 +43,10 @@ impl Carried {
         if projection.is_empty() || !rules.can_end() {
             return carried;
         }
-        let mut paths: Vec<&str> = date_rules(rules).map(|rule| rule.path.as_str()).collect();
-        if in_force(rules).any(|rules| rules.default != DefaultTtl::Off) {
-            paths.extend([OwnTtl::FIELD, HIDDEN_FIELD]);
-        }
-        paths.sort_unstable();
-        paths.dedup();
-        // A partial filter may read any field.
-        let partial = date_rules(rules).any(|rule| rule.filter.is_some());
-        let possible = !partial
-            && match mode {
-                Mode::Include => carried.include(projection, &paths),
-                Mode::Exclude => carried.keep(projection, &paths),
-            };
+        let possible = needed(rules).is_some_and(|paths| match mode {
+            Mode::Include => carried.include(projection, &paths),
+            Mode::Exclude => carried.keep(projection, &paths),
+        });
         if !possible {
             carried.projection = None;
             carried.cut.clear();
@@ -115,6 +106,76 @@ impl Carried {
         }
         true
     }
+}
+
+/// Returns the paths that the rule reads. `None` if it may read any: partial filters do.
+pub fn needed(rules: &Rules) -> Option<Vec<&str>> {
+    if date_rules(rules).any(|rule| rule.filter.is_some()) {
+        return None;
+    }
+    let mut paths: Vec<&str> = date_rules(rules).map(|rule| rule.path.as_str()).collect();
+    if in_force(rules).any(|rules| rules.default != DefaultTtl::Off) {
+        paths.extend([OwnTtl::FIELD, HIDDEN_FIELD]);
+    }
+    paths.sort_unstable();
+    paths.dedup();
+    Some(paths)
+}
+
+/// Returns the stage that puts what the rule reads into the hidden field, as a small document. There it rides through
+/// stages that change the shape of rows.
+pub fn riding(rules: &Rules) -> DocBuf {
+    DocBuf::build(|stage| {
+        let mut set = stage.doc("$addFields");
+        match needed(rules) {
+            None => {
+                set.put_str(HIDDEN_FIELD, "$$ROOT");
+            }
+            Some(paths) => {
+                let mut roots: Vec<&str> = paths.into_iter().map(root).collect();
+                roots.dedup();
+                // An operator, because a plain object would be merged with the value that is there.
+                let mut value = set.doc(HIDDEN_FIELD);
+                let mut objects = value.array("$mergeObjects");
+                let mut object = objects.doc();
+                for name in roots {
+                    object.put_str(name, &format!("${name}"));
+                }
+                object.end();
+                objects.end();
+                value.end();
+            }
+        }
+        set.end();
+    })
+}
+
+/// Returns the `newRoot` with what rides along. Anything but an object stays as it is, so that the cluster can refuse it.
+pub fn riding_root(new_root: ValueRef<'_>) -> DocBuf {
+    DocBuf::build(|out| {
+        let mut call = out.doc("$let");
+        call.doc("vars").put("row", new_root);
+        let mut choice = call.doc("in");
+        let mut args = choice.array("$cond");
+        let mut is_object = args.doc();
+        let mut sides = is_object.array("$eq");
+        sides.doc().put_str("$type", "$$row");
+        sides.push_str("object");
+        sides.end();
+        is_object.end();
+        let mut merged = args.doc();
+        let mut objects = merged.array("$mergeObjects");
+        objects.push_str("$$row");
+        objects
+            .doc()
+            .put_str(HIDDEN_FIELD, &format!("${HIDDEN_FIELD}"));
+        objects.end();
+        merged.end();
+        args.push_str("$$row");
+        args.end();
+        choice.end();
+        call.end();
+    })
 }
 
 /// Returns whether a projection is a positional one, which may not stand beside an `$expr`.

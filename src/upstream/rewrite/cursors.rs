@@ -1,9 +1,14 @@
 //! The open cursors whose rows Sundown changes. All data connections go to one node, so a cursor's id is enough.
 
+use std::sync::Arc;
+
 use ahash::AHashMap;
 use parking_lot::Mutex;
 
+use super::Visibility;
+use super::carry::needed;
 use super::rows::{RowRule, Window};
+use crate::upstream::Rules;
 use crate::value::Millis;
 
 /// The rules of open cursors. Shared by all connections, since drivers continue a cursor on any of them.
@@ -16,6 +21,8 @@ pub struct Cursors {
 pub struct CursorRule {
     pub rows: RowRule,
     pub window: Window,
+    /// The rules of the collection that the rows are tested by.
+    pub rules: Arc<Rules>,
     /// When it was last used. The cluster forgets a cursor that nobody continues.
     pub used: Millis,
 }
@@ -57,5 +64,28 @@ impl Cursors {
 
     pub fn is_empty(&self) -> bool {
         self.open.lock().is_empty()
+    }
+}
+
+// === impl CursorRule ===
+
+impl CursorRule {
+    /// Tests the rows by the rules that hold now. If they need a field that the rows do not hold, the former rules stay: the
+    /// rows were found under them.
+    pub fn follow(&mut self, current: Arc<Rules>) {
+        if self.rows.test.is_none() || self.rules == current {
+            return;
+        }
+        let held = needed(&self.rules);
+        let holds = match (needed(&current), &held) {
+            (_, None) => true,
+            (None, Some(_)) => false,
+            (Some(new), Some(held)) => new.iter().all(|path| held.contains(path)),
+        };
+        let test = (holds || self.rows.whole).then(|| Visibility::new(&current));
+        if let Some(Ok(test)) = test {
+            self.rows.test = Some(Arc::new(test));
+            self.rules = current;
+        }
     }
 }

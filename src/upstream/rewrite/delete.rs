@@ -13,7 +13,7 @@ use super::filter::prepared;
 use super::naming::{Parts, check_hidden};
 use super::run::{Stop, Target};
 use super::update::put;
-use super::{Moment, Predicate};
+use super::{Moment, Predicate, hint};
 
 pub async fn run<A: Ask>(
     ask: &mut A,
@@ -59,5 +59,6 @@ pub fn rewrite(
     let prepared = prepared(filter, rules, shows_ts)?;
     let filter = prepared.as_ref().map_or(filter, DocBuf::as_doc);
     let sent = predicate.alive(filter);
-    Ok(put(delete, &[(name, ValueRef::document(sent.as_doc()))]))
+    let filter = (name, ValueRef::document(sent.as_doc()));
+    Ok(put(delete, &[filter, hint::sent(delete, rules)]))
 }

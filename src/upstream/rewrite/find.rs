@@ -18,7 +18,7 @@ use super::filter::prepared;
 use super::naming::Parts;
 use super::rows::{RowRule, Window};
 use super::whole::WithoutHidden;
-use super::{Moment, Predicate, Visibility};
+use super::{Moment, Predicate, Visibility, hint};
 
 /// A find as it is sent, and what becomes of its rows.
 pub struct Find {
@@ -77,7 +77,8 @@ impl Find {
         let rewritten = projection.map(|p| without.apply(p)).transpose()?.flatten();
         let projection = rewritten.as_ref().map(DocBuf::as_doc).or(projection);
 
-        let mut fields = vec![("filter", ValueRef::document(sent.as_doc()))];
+        let filter = ("filter", ValueRef::document(sent.as_doc()));
+        let mut fields = vec![filter, hint::sent(command, rules)];
         fields.extend(projection.map(|p| ("projection", ValueRef::document(p))));
         let mut window = Window::default();
         let mut gathers = false;
@@ -94,6 +95,8 @@ impl Find {
             body: with_fields(command, &fields),
             rows: RowRule {
                 test: test.map(Arc::new),
+                whole: projection.is_none(),
+                rides: false,
                 cut: cut.collect(),
                 ts_last: rules.stamped && rules.stores_ts && shows_ts && !is_key,
                 ts_since: projection.is_none().then_some(rules.since),

@@ -20,7 +20,7 @@ use super::rows::RowRule;
 use super::run::{Stop, Target, is_ok};
 use super::takeover::{Ended, in_transaction, started};
 use super::whole::WithoutHidden;
-use super::{Moment, Predicate, Stamp, Visibility};
+use super::{Moment, Predicate, Stamp, Visibility, hint};
 
 /// The command as it is sent, and what becomes of the document in its reply.
 pub struct FindAndModify {
@@ -126,7 +126,8 @@ impl FindAndModify {
         };
         let projected = projection.map(|p| without.apply(p)).transpose()?.flatten();
         let change = stamped(change, Stamp::new(rules, moment.now))?;
-        let mut fields = vec![("query", ValueRef::document(sent.as_doc()))];
+        let query = ("query", ValueRef::document(sent.as_doc()));
+        let mut fields = vec![query, hint::sent(command, rules)];
         if !change.is_missing() {
             fields.push(("update", change.as_ref()));
         }
@@ -138,6 +139,8 @@ impl FindAndModify {
             body: with_fields(command, &fields),
             rows: RowRule {
                 test: None,
+                whole: false,
+                rides: false,
                 cut: hidden.iter().map(|&name| name.into()).collect(),
                 ts_last: rules.stamped && rules.stores_ts && shows_ts,
                 ts_since: None,
@@ -181,9 +184,11 @@ async fn candidate<A: Ask>(
     let find = DocBuf::build(|out| {
         out.put_str("find", target.collection);
         out.put_doc("filter", sent.filter.as_doc());
-        for name in ["sort", "collation", "hint", "let", "maxTimeMS"] {
+        for name in ["sort", "collation", "let", "maxTimeMS"] {
             out.put(name, command.get(name));
         }
+        let (name, hint) = hint::sent(command, target.rules);
+        out.put(name, hint);
         if in_transaction(command) {
             for name in ["lsid", "txnNumber", "autocommit"] {
                 out.put(name, command.get(name));

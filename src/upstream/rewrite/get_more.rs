@@ -8,20 +8,24 @@ use crate::wire::Request;
 
 use super::cursors::{CursorRule, Cursors};
 use super::run::{Stop, is_ok};
-use super::{Moment, rows::Reply};
+use super::{Moment, Rulebook, rows::Reply};
 
 /// Continues a cursor. Its rows are looked at once more, at the moment of this command.
-pub async fn run<A: Ask>(
+pub async fn run<A: Ask, B: Rulebook>(
     ask: &mut A,
     mut request: Request,
+    book: &B,
     moment: Moment,
     cursors: &Cursors,
 ) -> Result<Bytes, Stop> {
     let id = request.body().get("getMore").as_i64().unwrap_or_default();
-    let Some(rule) = cursors.get(id) else {
+    let Some(mut rule) = cursors.get(id) else {
         return Ok(ask.ask(request).await?);
     };
     let database = super::namespaces::database(&request).to_owned();
+    if let Some(collection) = request.body().get("collection").as_str() {
+        rule.follow(book.rules(&database, collection));
+    }
     request.exhaust_allowed = false;
     let reply = ask.ask(request).await?;
     if !is_ok(Doc::new(&reply)) {

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::upstream::{HIDDEN_FIELD, Rules};
-use crate::value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Elem, ValueRef};
+use crate::value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Elem, Millis, ValueRef};
 
 use super::carry::hidden;
 use super::fields::doc_or_empty;
@@ -183,6 +183,28 @@ pub fn own_indexes() -> DocBuf {
             .put_bool("$exists", false);
         filter.end();
     })
+}
+
+/// Writes the stages that make the row of `$collStats: {count: {}}` from documents: always one row, also if there is no
+/// document, and only one in front of several shards.
+pub fn living_count(database: &str, collection: &str, now: Millis, out: &mut ArrayBuilder<'_>) {
+    let mut stage = out.doc();
+    let mut facet = stage.doc("$facet");
+    let mut counted = facet.array("count");
+    counted.doc().put_str("$count", "n");
+    counted.end();
+    facet.end();
+    stage.end();
+    let mut stage = out.doc();
+    let mut row = stage.doc("$project");
+    row.doc("ns")
+        .put_str("$literal", &format!("{database}.{collection}"));
+    row.doc("localTime").put_date("$literal", now.0);
+    let mut count = row.doc("count");
+    count.put_str("$sum", "$count.n");
+    count.end();
+    row.end();
+    stage.end();
 }
 
 /// Writes the stages behind `$changeStream`: events without the hidden fields, and no event about nothing else.

@@ -19,6 +19,7 @@ mod filter;
 mod find;
 mod find_and_modify;
 mod get_more;
+mod hint;
 mod inner;
 mod insert;
 mod namespaces;

@@ -7,22 +7,27 @@
 use std::cell::RefCell;
 
 use crate::error::{Error, Result};
-use crate::query::stage::{Changes, Condition, Documents, Entry, STAGES};
+use crate::query::stage::{Changes, Condition, Documents, Entry, STAGES, StageParser};
 use crate::ttl::OwnTtl;
-use crate::upstream::Rules;
+use crate::upstream::{HIDDEN_FIELD, Rules};
 use crate::value::{ArrayBuilder, Doc, DocBuf, Elem, ValueRef};
+use crate::vocabulary::Status;
 
-use super::carry::{Carried, date_rules, hidden};
+use super::carry::{Carried, date_rules, hidden, riding, riding_root};
 use super::filter::prepared;
-use super::inner::{events, own_indexes, unset};
+use super::inner::{events, living_count, own_indexes, unset};
 use super::namespaces::{Namespace, target};
 use super::naming::{contains, root, sees_whole};
+use super::update::put;
+use super::whole::WithoutHidden;
 use super::{Moment, Predicate, Rulebook};
 
 /// What all pipelines of a command share.
 pub struct Levels<'a, B> {
     pub book: &'a B,
     pub database: &'a str,
+    /// The collection of the command itself.
+    pub collection: &'a str,
     pub moment: Moment,
     pub shows_ts: bool,
     /// Collections from which everything that has ended must go before the command is sent: `$merge` would match it.
@@ -36,6 +41,8 @@ pub struct Rows {
     pub hidden: bool,
     /// They stand for one document each and hold what the rule needs.
     pub testable: bool,
+    /// They may stand for one document each. Then its fields that the rule needs ride in the hidden field.
+    pub rides: bool,
     /// They have these fields only for the test.
     pub carried: Vec<Box<str>>,
 }
@@ -82,7 +89,7 @@ impl<B: Rulebook> Levels<'_, B> {
             rows: Rows {
                 hidden: rules.stamped,
                 testable: outermost && rules.can_end(),
-                carried: Vec::new(),
+                ..Rows::default()
             },
             out,
         };
@@ -137,7 +144,15 @@ impl<B: Rulebook> Levels<'_, B> {
                     return Ok(true);
                 }
                 if stage.name() == "$collStats" && writing.rules.can_end() {
-                    return Err(not_possible(stage.name()));
+                    let only_count =
+                        spec.is_some_and(|spec| spec.count() == 1 && spec.has("count"));
+                    if !only_count {
+                        return Err(not_possible(stage.name()));
+                    }
+                    let sent = predicate.alive(Doc::EMPTY);
+                    writing.push("$match", ValueRef::document(sent.as_doc()));
+                    living_count(self.database, self.collection, self.moment.now, writing.out);
+                    return Ok(true);
                 }
                 Ok(false)
             }
@@ -187,21 +202,38 @@ impl<B: Rulebook> Levels<'_, B> {
     ) -> Result<()> {
         let taken = row.facts.documents == Documents::Taken;
         let filter = stage.value.as_doc().filter(|_| stage.name() == "$match");
-        if writing.rows.hidden && (taken || sees_whole(stage.value)) && filter.is_none() {
+        let sees_whole = filter.is_none() && sees_whole(stage.value);
+        let hides = writing.rows.hidden || writing.rows.rides;
+        let without = match sees_whole && !taken {
+            true => self.without_hidden(stage, row, writing),
+            false => None,
+        };
+        let rewritten = without.as_ref().and_then(|stage| stage.as_doc().first());
+        let stage = rewritten.as_ref().unwrap_or(stage);
+        let cannot_ride = writing.rows.rides && stage.name() == "$redact";
+        if hides && (taken || cannot_ride || (sees_whole && rewritten.is_none())) {
             // `_ts` that is shown in rows is still not the target's.
             let stored = matches!(stage.name(), "$merge" | "$out");
-            unset(
-                hidden(writing.rules, self.shows_ts && !stored),
-                "",
-                writing.out,
-            );
+            let hidden = self.hidden(writing, self.shows_ts && !stored);
+            unset(&hidden, "", writing.out);
             writing.rows = Rows::default();
         }
-        let rows = &mut writing.rows;
         match row.facts.documents {
-            Documents::Pass => rows.testable &= !touches(writing.rules, row, stage),
-            Documents::Joined => rows.testable = false,
-            Documents::Replaced | Documents::Taken => *rows = Rows::default(),
+            Documents::Pass => {
+                if writing.rows.testable && touches(writing.rules, row, stage) {
+                    writing.ride(later);
+                }
+            }
+            Documents::Joined => writing.ride(later),
+            Documents::Replaced if replaces_root(stage.name()) => {
+                writing.ride(later);
+                if writing.rows.rides {
+                    writing.replace_root(stage);
+                    return Ok(());
+                }
+                writing.rows = Rows::default();
+            }
+            Documents::Replaced | Documents::Taken => writing.rows = Rows::default(),
             Documents::Selected => {
                 if self.select(stage, later, writing) {
                     return Ok(());
@@ -240,8 +272,46 @@ impl<B: Rulebook> Levels<'_, B> {
         }
     }
 
-    /// Lets the fields of the rule ride along through a `$project`, if no later stage could see them. Returns whether the
-    /// stage is written.
+    /// Returns a stage that sees whole documents, so that it sees them without the hidden fields. `None` if the fields have to
+    /// be removed from the rows instead.
+    fn without_hidden(
+        &self,
+        stage: &Elem<'_>,
+        row: &Entry,
+        writing: &Writing<'_, '_, '_>,
+    ) -> Option<DocBuf> {
+        let tested = writing.rows.testable || writing.rows.rides;
+        let maps = matches!(row.status, Status::Ready(StageParser::Each(_)));
+        if !tested || !maps {
+            return None;
+        }
+        let whole = DocBuf::build(|out| {
+            out.put(stage.name(), stage.value);
+        });
+        let without = WithoutHidden {
+            variables: &["$$ROOT", "$$CURRENT"],
+            hidden: &self.hidden(writing, self.shows_ts),
+        };
+        match without.apply(whole.as_doc()) {
+            Ok(changed) => Some(changed.unwrap_or(whole)),
+            Err(_) => None,
+        }
+    }
+
+    /// Returns the hidden fields that rows have here.
+    fn hidden(&self, writing: &Writing<'_, '_, '_>, shows_ts: bool) -> Vec<&'static str> {
+        let mut fields = match writing.rows.hidden {
+            true => hidden(writing.rules, shows_ts).to_vec(),
+            false => Vec::new(),
+        };
+        if writing.rows.rides && !fields.contains(&HIDDEN_FIELD) {
+            fields.push(HIDDEN_FIELD);
+        }
+        fields
+    }
+
+    /// Lets the fields of the rule stay in rows through a `$project`, if no later stage could see them. Otherwise they ride in
+    /// the hidden field. Returns whether the stage is written.
     fn select(
         &self,
         stage: &Elem<'_>,
@@ -252,7 +322,6 @@ impl<B: Rulebook> Levels<'_, B> {
             return false;
         };
         let carried = Carried::new(spec, writing.rules);
-        let rows = &mut writing.rows;
         let harmless = |stage: &Doc<'_>| {
             let seen = |name: &str| contains(stage.bytes(), name.as_bytes());
             stage.first().is_some_and(|first| {
@@ -262,10 +331,21 @@ impl<B: Rulebook> Levels<'_, B> {
                     && !carried.cut.iter().any(|name| seen(name))
             })
         };
-        rows.testable &= carried.complete && later.iter().all(harmless);
+        if !(carried.complete && later.iter().all(harmless)) {
+            writing.ride(later);
+        }
+        let rows = &mut writing.rows;
         if !rows.testable {
             rows.hidden &= !carried.inclusive;
             rows.carried.clear();
+            if rows.rides && carried.inclusive {
+                let sent = DocBuf::build(|out| {
+                    out.put_body(spec.body());
+                    out.put_i32(HIDDEN_FIELD, 1);
+                });
+                writing.push(stage.name(), ValueRef::document(sent.as_doc()));
+                return true;
+            }
             return false;
         }
         rows.carried.extend(carried.cut);
@@ -289,6 +369,58 @@ impl Writing<'_, '_, '_> {
     pub fn push(&mut self, name: &str, spec: ValueRef<'_>) {
         self.out.doc().put(name, spec);
     }
+
+    /// Rows are about to lose what the rule needs: from here on it rides in the hidden field, if the rows still stand for one
+    /// document each at the end.
+    fn ride(&mut self, later: &[Doc<'_>]) {
+        if !self.rows.testable {
+            return;
+        }
+        self.rows.testable = false;
+        let keeps_origin = |stage: &Doc<'_>| {
+            stage.first().is_some_and(|stage| {
+                let row = STAGES.find(stage.name_bytes());
+                row.is_some_and(|row| match row.facts.documents {
+                    Documents::Pass => stage.name() != "$redact",
+                    Documents::Joined | Documents::Selected => true,
+                    Documents::Replaced => replaces_root(stage.name()),
+                    Documents::Taken => false,
+                })
+            })
+        };
+        if later.iter().all(keeps_origin) {
+            self.out.push_doc(riding(self.rules).as_doc());
+            self.rows.rides = true;
+        }
+    }
+
+    /// Writes a `$replaceRoot` whose rows keep what rides along.
+    fn replace_root(&mut self, stage: &Elem<'_>) {
+        self.rows.hidden = false;
+        self.rows.carried.clear();
+        let spec = stage
+            .value
+            .as_doc()
+            .filter(|_| stage.name() == "$replaceRoot");
+        let new_root = match stage.name() {
+            "$replaceRoot" => spec.map_or(ValueRef::MISSING, |spec| spec.get("newRoot")),
+            _ => stage.value,
+        };
+        if new_root.is_missing() {
+            self.push(stage.name(), stage.value);
+            return;
+        }
+        let sent = riding_root(new_root);
+        let sent = match spec {
+            None => sent,
+            Some(spec) => put(spec, &[("newRoot", ValueRef::document(sent.as_doc()))]),
+        };
+        self.push(stage.name(), ValueRef::document(sent.as_doc()));
+    }
+}
+
+fn replaces_root(stage: &str) -> bool {
+    matches!(stage, "$replaceRoot" | "$replaceWith")
 }
 
 /// Returns whether a stage changes a field that the rule reads.

@@ -7,7 +7,7 @@ use crate::value::{Doc, DocBuf, ValueRef};
 use super::fields::{doc_or_empty, with_fields};
 use super::filter::prepared;
 use super::naming::Parts;
-use super::{Moment, Predicate};
+use super::{Moment, Predicate, hint};
 
 /// Returns the command with the predicate in its filter.
 pub fn rewrite(command: Doc<'_>, rules: &Rules, moment: Moment) -> Result<DocBuf> {
@@ -23,6 +23,9 @@ pub fn rewrite(command: Doc<'_>, rules: &Rules, moment: Moment) -> Result<DocBuf
     let sent = Predicate::new(rules, moment.now).alive(filter);
     Ok(with_fields(
         command,
-        &[("query", ValueRef::document(sent.as_doc()))],
+        &[
+            ("query", ValueRef::document(sent.as_doc())),
+            hint::sent(command, rules),
+        ],
     ))
 }

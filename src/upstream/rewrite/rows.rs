@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::stamp::put_without;
 use super::{Moment, Visibility};
 use crate::ttl::TS_FIELD;
+use crate::upstream::HIDDEN_FIELD;
 use crate::value::{ArrayBuilder, Doc, DocBuilder, Millis, Type, ValueRef};
 
 /// What happens to the rows of one cursor, at every reply.
@@ -14,6 +15,10 @@ use crate::value::{ArrayBuilder, Doc, DocBuilder, Millis, Type, ValueRef};
 pub struct RowRule {
     /// The rule that rows pass when they leave. `None` if they do not hold what it needs, or stand for no one document.
     pub test: Option<Arc<Visibility>>,
+    /// Rows are whole documents.
+    pub whole: bool,
+    /// What the rule needs rides in the hidden field. Rows without it stand for no one document.
+    pub rides: bool,
     /// Root fields to cut off.
     pub cut: Arc<[Box<str>]>,
     /// Rows end with `_ts`.
@@ -62,9 +67,16 @@ impl RowRule {
     }
 
     pub fn shows(&self, row: Doc<'_>, now: Millis) -> bool {
-        self.test
-            .as_ref()
-            .is_none_or(|rule| !rule.has_ended(row, now))
+        let Some(test) = &self.test else {
+            return true;
+        };
+        match self.rides {
+            false => !test.has_ended(row, now),
+            true => {
+                let origin = row.get(HIDDEN_FIELD).as_doc();
+                origin.is_none_or(|origin| !test.has_ended(origin, now))
+            }
+        }
     }
 
     /// Rewrites the batch of a cursor reply. Any other reply, such as an error, stays as it is (`None`).

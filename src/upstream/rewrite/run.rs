@@ -72,7 +72,7 @@ async fn answer<A: Ask, B: Rulebook>(
 ) -> Result<Bytes, Stop> {
     let name = request.body().first().map_or("", |first| first.name());
     match name {
-        "getMore" => return get_more::run(ask, request, moment, cursors).await,
+        "getMore" => return get_more::run(ask, request, book, moment, cursors).await,
         "killCursors" => {
             get_more::killed(&request, cursors);
             return Ok(ask.ask(request).await?);
@@ -120,6 +120,7 @@ async fn rewritten<A: Ask, B: Rulebook>(
             let rule = CursorRule {
                 rows: find.rows,
                 window: find.window,
+                rules: book.rules(db, target.collection),
                 used: moment.now,
             };
             match find.gathers {

@@ -17,7 +17,7 @@ use super::filter::prepared;
 use super::naming::{Parts, check_hidden};
 use super::run::{Stop, Target};
 use super::takeover::{Ended, in_transaction, started};
-use super::{Moment, Predicate, Stamp};
+use super::{Moment, Predicate, Stamp, hint};
 
 /// What is deleted before an update.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -113,6 +113,7 @@ pub fn rewrite(
         &[
             ("q", ValueRef::document(filter.as_doc())),
             ("u", change.as_ref()),
+            hint::sent(update, rules),
         ],
     ))
 }

@@ -38,7 +38,7 @@ use cluster::{Cluster, unreachable};
 use collection::Shape;
 use lease::Lease;
 use members::Others;
-use record::Setting;
+use record::{Setting, is_named};
 use renew::Copy;
 use sweep::Sweeper;
 use time::ClusterTime;
@@ -268,8 +268,12 @@ fn compose(setting: Option<&Setting>, found: &collection::Found, stores_ts: bool
             ..Rules::NONE
         },
     };
+    let shown = setting.filter(|setting| setting.is_on());
+    let shown = shown.and_then(|setting| setting.ts_index.as_ref());
+    let shown = shown.filter(|shown| !found.indexes.iter().any(|real| is_named(real, &shown.name)));
     Arc::new(Rules {
         unique_keys: found.has_unique_keys(),
+        ts_index: shown.map(|shown| shown.name.as_str().into()),
         ..rules
     })
 }
