@@ -182,6 +182,27 @@ impl Proxy {
         })
     }
 
+    /// Checks the client's rights to the commands that a customAction becomes.
+    fn admit_actions(&self, connection: &ProxyConnection, request: &Request) -> Result<(), Error> {
+        let body = request.body();
+        let action = body.first().filter(|first| first.name() == "customAction");
+        let commands: &[&str] = match action.and_then(|first| first.value.as_str()) {
+            Some("CreateCollection") => &["create", "createIndexes"],
+            Some("UpdateCollection") if body.has("indexes") => &["createIndexes", "dropIndexes"],
+            Some("GetCollection") => &["listIndexes"],
+            _ => return Ok(()),
+        };
+        for command in commands {
+            let asked = DocBuf::build(|asked| {
+                asked.put(command, body.get("collection"));
+                asked.put("$db", body.get("$db"));
+            });
+            let asked = Request::new(asked.into_bytes());
+            self.local.admit(&connection.local, &asked)?;
+        }
+        Ok(())
+    }
+
     /// Returns whether the command is already known to touch no collection with rules. A quick look: most commands name one
     /// collection.
     fn passes(&self, request: &Request) -> bool {
@@ -366,7 +387,8 @@ impl Handler for Proxy {
                 command.map_or("this command", |command| command.name)
             ))),
             _ => check_database(request.body().get("$db").as_str().unwrap_or_default())
-                .and_then(|()| self.local.admit(&connection.local, &request)),
+                .and_then(|()| self.local.admit(&connection.local, &request))
+                .and_then(|()| self.admit_actions(connection, &request)),
         };
         if let Err(error) = checked {
             error.write_reply(reply);

@@ -20,6 +20,7 @@ pub async fn run(settings: &Settings, ask: &mut impl Ask, request: Request) -> R
         "create" => doors::create(settings, ask, &request).await,
         "collMod" => doors::coll_mod(settings, ask, &request).await,
         "createIndexes" => doors::create_indexes(settings, ask, &request).await,
+        "customAction" => doors::custom_action(settings, ask, &request).await,
         "dropIndexes" => doors::drop_indexes(settings, ask, &request).await,
         "drop" => doors::drop_collection(settings, ask, &request).await,
         "dropDatabase" => doors::drop_database(settings, ask, &request).await,

@@ -301,6 +301,14 @@ fn other_commands_run_while_a_date_rule_changes() {
     ];
     for reaper in [Reaper::On, Reaper::Off] {
         for (change, left) in &changes {
+            let adds = change.contains_key("createIndexes");
+            if adds
+                && through_upstream(
+                    "a running scan sees what the cluster deletes by a new TTL index",
+                )
+            {
+                continue;
+            }
             let mut world = World::new(reaper);
             world.index("c", doc! {"key": {"at": 1}, "expireAfterSeconds": 10});
             for first in (0..many).step_by(4_000) {

@@ -42,6 +42,17 @@ pub async fn create_indexes(
     let mut change = settings.0.begin(database, name).await?;
     let created = change.found.shape == Shape::Missing;
     if let Err(error) = wanted.check(change.setting(), &change.found) {
+        if created && error.code() == Code::IndexKeySpecsConflict {
+            // A server creates the collection before it looks at the indexes.
+            let wanted = Wanted {
+                others: Vec::new(),
+                ..wanted
+            };
+            let reply = ask.ask(wanted.cluster_part(request)).await?;
+            if is_ok(&reply) {
+                change.adopt().await?;
+            }
+        }
         change.end().await?;
         return Err(error.into());
     }

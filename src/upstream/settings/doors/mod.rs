@@ -7,6 +7,7 @@
 mod coll_mod;
 mod create;
 mod create_indexes;
+mod custom_action;
 mod drop;
 mod drop_indexes;
 mod list;
@@ -16,6 +17,7 @@ mod validator;
 pub use coll_mod::coll_mod;
 pub use create::create;
 pub use create_indexes::create_indexes;
+pub use custom_action::custom_action;
 pub use drop::{Replacing, drop_collection, drop_database, rename, replacing};
 pub use drop_indexes::drop_indexes;
 pub use list::{list_collections, list_databases, list_indexes};

@@ -27,6 +27,7 @@ impl Front {
         let reply = match name {
             "create" => doors::create(settings, ask, &request).await,
             "collMod" => doors::coll_mod(settings, ask, &request).await,
+            "customAction" => doors::custom_action(settings, ask, &request).await,
             "createIndexes" => doors::create_indexes(settings, ask, &request).await,
             "dropIndexes" => doors::drop_indexes(settings, ask, &request).await,
             "listIndexes" => doors::list_indexes(settings, ask, &request).await,
@@ -304,4 +305,37 @@ async fn settings_go_with_their_collection() {
     front.ok(doc! {"drop": "d"}).await;
     front.ok(doc! {"create": "d"}).await;
     assert_eq!(default("d").await, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn custom_actions_set_the_default() {
+    let front = Front::start().await;
+    let id = doc! {"key": {"_id": 1}, "name": "_id_"};
+    let default = doc! {"key": {"_ts": 1}, "name": "_ts_1", "expireAfterSeconds": 20};
+    let a = doc! {"key": {"a": 1}, "name": "a_1"};
+    let action = |name: &str, indexes: &[&Document]| {
+        let indexes: Vec<_> = indexes.iter().map(|index| (*index).clone()).collect();
+        doc! {"customAction": name, "collection": "c", "indexes": indexes}
+    };
+    let get = doc! {"customAction": "GetCollection", "collection": "c", "showIndexes": true};
+    assert_eq!(front.refused(get.clone()).await.0, 26);
+    front.ok(action("CreateCollection", &[&id, &default])).await;
+    let again = front.refused(action("CreateCollection", &[&id])).await;
+    assert_eq!(again.0, 48);
+    for (indexes, names) in [
+        (vec![&id, &default, &a], vec!["_id_", "a_1", "_ts_1"]),
+        (vec![&id, &a], vec!["_id_", "a_1"]),
+        (vec![&id, &default], vec!["_id_", "_ts_1"]),
+    ] {
+        front.ok(action("UpdateCollection", &indexes)).await;
+        let shown = front.ok(get.clone()).await;
+        let shown = shown.get_array("indexes").unwrap().iter();
+        let shown = shown.map(|index| index.as_document().unwrap().get_str("name").unwrap());
+        assert_eq!(shown.collect::<Vec<_>>(), names);
+    }
+    assert_eq!(front.refused(action("UpdateCollection", &[&a])).await.0, 2);
+    let paid = doc! {"customAction": "CreateCollection", "collection": "d", "offerThroughput": 400};
+    let (code, message) = front.refused(paid).await;
+    assert_eq!(code, 238);
+    assert!(message.contains("offerThroughput"), "{message}");
 }
