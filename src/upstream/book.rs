@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Rules;
-use super::rewrite::{Namespace, Rulebook, namespaces};
+use super::rewrite::{Cursors, Namespace, Rulebook, namespaces};
 use super::settings::Settings;
 use crate::error::{Error, Result};
 use crate::wire::Request;
@@ -17,9 +17,14 @@ pub struct CommandRules {
 
 impl CommandRules {
     /// Looks up the rules, and waits for the cluster where they are not known. The command's `now` must be taken later.
-    pub async fn load(settings: &Settings, request: &Request) -> Result<Self> {
+    pub async fn load(settings: &Settings, request: &Request, cursors: &Cursors) -> Result<Self> {
         let mut rules = Vec::new();
-        for (database, collection) in namespaces(request)? {
+        let mut touched = namespaces(request)?;
+        let cursor = request.body().get("getMore").as_i64();
+        if let Some(cursor) = cursor.and_then(|id| cursors.get(id)) {
+            touched.extend(cursor.joined().cloned());
+        }
+        for (database, collection) in touched {
             let found = settings.rules(&database, &collection).await?;
             if found.ruled_view {
                 return Err(Error::not_implemented(format!(

@@ -14,7 +14,8 @@ const START: Millis = Millis(1_893_456_000_000);
 struct Front {
     cluster: Cluster,
     clock: Clock,
-    server: Sundown,
+    /// Runs until the test ends.
+    _server: Sundown,
     db: Database,
 }
 
@@ -26,7 +27,7 @@ impl Front {
         Some(Self {
             cluster,
             clock,
-            server,
+            _server: server,
             db,
         })
     }
