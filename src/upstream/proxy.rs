@@ -106,7 +106,7 @@ impl Proxy {
         let expose_ts = self.expose_ts;
         let exhausts = request.exhaust_allowed;
         Box::pin(async move {
-            let book = match CommandRules::load(&settings, &request).await {
+            let book = match CommandRules::load(&settings, &request, &cursors).await {
                 Ok(book) => book,
                 Err(error) => return Lost::Error(error).answer(),
             };
@@ -212,8 +212,11 @@ impl Proxy {
         };
         match first.name_bytes() {
             b"getMore" => {
-                let id = first.value.as_i64();
-                id.is_some_and(|id| self.cursors.get(id).is_none())
+                let known = first.value.as_i64().and_then(|id| self.cursors.get(id));
+                let database = body.get("$db").as_str().unwrap_or_default();
+                let collection = body.get("collection").as_str().unwrap_or_default();
+                let rules = self.settings.cached(database, collection);
+                known.is_none() && rules.is_some_and(|rules| rules.is_none())
             }
             b"killCursors" => self.cursors.is_empty(),
             b"aggregate" | b"bulkWrite" | b"explain" => false,

@@ -85,7 +85,15 @@ fn shrink(setting: Setting, steps: Vec<Step>, problem: String) -> (Vec<Step>, St
         let mut from = 0;
         while from < steps.len() {
             let mut fewer = steps.clone();
-            fewer.drain(from..(from + size).min(steps.len()));
+            let removed: Vec<Step> = fewer.drain(from..(from + size).min(steps.len())).collect();
+            // In front of a cluster a collection that has a default from the beginning is another one.
+            let kept = removed.into_iter().filter(steps::creates_with_default);
+            let kept: Vec<Step> = kept.collect();
+            if kept.len() == size.min(steps.len() - from) {
+                from += size;
+                continue;
+            }
+            fewer.splice(from..from, kept);
             match play(setting, &fewer) {
                 Err((at, again)) => {
                     fewer.truncate(at + 1);

@@ -88,6 +88,12 @@ pub fn generate(random: &mut Random, model: &Model, indexes: bool) -> Step {
     }
 }
 
+/// Returns whether the step creates a collection for upstream mode.
+pub fn creates_with_default(step: &Step) -> bool {
+    let creates = |command: &Document| command.contains_key("create");
+    through_upstream() && matches!(step, Step::Command(command) if creates(command))
+}
+
 /// Returns whether UPSTREAM.md declares that the command behaves differently.
 fn is_different(command: &Document) -> bool {
     let text = command.to_string();

@@ -1,16 +1,14 @@
 //! `aggregate`.
 
 use std::cell::RefCell;
-use std::sync::Arc;
 
 use bytes::Bytes;
 
 use crate::error::{Error, Result};
-use crate::upstream::{Ask, HIDDEN_FIELD, Rules};
+use crate::upstream::{Ask, Rules};
 use crate::value::{ArrayBuilder, Doc, DocBuf, ValueRef};
 use crate::wire::Request;
 
-use super::carry::hidden;
 use super::cursors::{CursorRule, Cursors};
 use super::fields::{with_body, with_fields};
 use super::get_more::finish;
@@ -20,7 +18,7 @@ use super::pipeline::Levels;
 use super::rows::{RowRule, Window};
 use super::run::{Stop, Target};
 use super::takeover::Takeover;
-use super::{Moment, Rulebook, Visibility, hint};
+use super::{Moment, Rulebook, hint};
 
 /// An aggregate as it is sent, and what becomes of its rows.
 pub struct Aggregate {
@@ -102,25 +100,10 @@ impl Aggregate {
         out.end();
         let sent = ValueRef::array(Doc::new(&bytes));
         let fields = [("pipeline", sent), hint::sent(command, rules)];
-        let tested = rows.testable || rows.rides;
-        let test = tested.then(|| Visibility::new(rules)).transpose()?;
-        let hidden = match rows.hidden {
-            true => hidden(rules, shows_ts),
-            false => &[],
-        };
-        let cut = hidden.iter().map(|&name| name.into()).chain(rows.carried);
-        let riding = rows.rides && !hidden.contains(&HIDDEN_FIELD);
-        let cut = cut.chain(riding.then(|| HIDDEN_FIELD.into()));
+        let rows = rows.rule(rules, shows_ts)?;
         Ok(Self {
             body: with_fields(command, &fields),
-            rows: RowRule {
-                test: test.map(Arc::new),
-                whole: false,
-                rides: rows.rides,
-                cut: cut.collect(),
-                ts_last: rows.hidden && rules.stores_ts && shows_ts,
-                ts_since: None,
-            },
+            rows,
             drained: levels.drained.into_inner(),
         })
     }

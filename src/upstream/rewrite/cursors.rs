@@ -5,9 +5,10 @@ use std::sync::Arc;
 use ahash::AHashMap;
 use parking_lot::Mutex;
 
-use super::Visibility;
 use super::carry::needed;
+use super::namespaces::Namespace;
 use super::rows::{RowRule, Window};
+use super::{Rulebook, Visibility};
 use crate::upstream::Rules;
 use crate::value::Millis;
 
@@ -70,22 +71,39 @@ impl Cursors {
 // === impl CursorRule ===
 
 impl CursorRule {
-    /// Tests the rows by the rules that hold now. If they need a field that the rows do not hold, the former rules stay: the
-    /// rows were found under them.
-    pub fn follow(&mut self, current: Arc<Rules>) {
-        if self.rows.test.is_none() || self.rules == current {
-            return;
+    /// Returns the collections whose rules hold for the rows, besides the cursor's own.
+    pub fn joined(&self) -> impl Iterator<Item = &Namespace> {
+        self.rows.joined.iter().map(|joined| &joined.namespace)
+    }
+
+    /// Tests the rows by the rules that hold now.
+    pub fn follow<B: Rulebook>(&mut self, database: &str, collection: &str, book: &B) {
+        follow(
+            &mut self.rows,
+            &mut self.rules,
+            book.rules(database, collection),
+        );
+        for joined in &mut self.rows.joined {
+            let current = book.rules(&joined.namespace.0, &joined.namespace.1);
+            follow(&mut joined.rows, &mut joined.rules, current);
         }
-        let held = needed(&self.rules);
-        let holds = match (needed(&current), &held) {
-            (_, None) => true,
-            (None, Some(_)) => false,
-            (Some(new), Some(held)) => new.iter().all(|path| held.contains(path)),
-        };
-        let test = (holds || self.rows.whole).then(|| Visibility::new(&current));
-        if let Some(Ok(test)) = test {
-            self.rows.test = Some(Arc::new(test));
-            self.rules = current;
-        }
+    }
+}
+
+/// Tests rows by other rules. If these need a field that the rows do not hold, the former rules stay: the rows were found
+/// under them.
+fn follow(rows: &mut RowRule, rules: &mut Arc<Rules>, current: Arc<Rules>) {
+    if rows.test.is_none() || *rules == current {
+        return;
+    }
+    let holds = match (needed(&current), needed(rules)) {
+        (_, None) => true,
+        (None, Some(_)) => false,
+        (Some(new), Some(held)) => new.iter().all(|path| held.contains(path)),
+    };
+    let test = (holds || rows.whole).then(|| Visibility::new(&current));
+    if let Some(Ok(test)) = test {
+        rows.test = Some(Arc::new(test));
+        *rules = current;
     }
 }

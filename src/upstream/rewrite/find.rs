@@ -97,6 +97,7 @@ impl Find {
                 test: test.map(Arc::new),
                 whole: projection.is_none(),
                 rides: false,
+                joined: Vec::new(),
                 cut: cut.collect(),
                 ts_last: rules.stamped && rules.stores_ts && shows_ts && !is_key,
                 ts_since: projection.is_none().then_some(rules.since),

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::error::{Code, Error, Result};
 use crate::upstream::{Ask, HIDDEN_FIELD};
-use crate::value::{Doc, DocBuf, ValueRef, is_true};
+use crate::value::{Doc, DocBuf, Millis, ValueRef, is_true};
 use crate::wire::Request;
 
 use super::batch::is_duplicate;
@@ -86,7 +86,7 @@ pub async fn run<A: Ask>(
             }
             return Err(Error::new(Code::WriteConflict, "others write to the document").into());
         }
-        return Ok(sent.shown(reply));
+        return Ok(sent.shown(reply, moment.now));
     }
 }
 
@@ -141,6 +141,7 @@ impl FindAndModify {
                 test: None,
                 whole: false,
                 rides: false,
+                joined: Vec::new(),
                 cut: hidden.iter().map(|&name| name.into()).collect(),
                 ts_last: rules.stamped && rules.stores_ts && shows_ts,
                 ts_since: None,
@@ -150,7 +151,7 @@ impl FindAndModify {
     }
 
     /// Returns the reply without the hidden fields.
-    pub fn shown(&self, reply: Bytes) -> Bytes {
+    pub fn shown(&self, reply: Bytes, now: Millis) -> Bytes {
         let answer = Doc::new(&reply);
         let Some(value) = answer.get("value").as_doc() else {
             return reply;
@@ -159,7 +160,7 @@ impl FindAndModify {
             for elem in answer {
                 if elem.name() == "value" {
                     let mut shown = out.doc("value");
-                    self.rows.put(value, &mut shown);
+                    self.rows.put(value, now, &mut shown);
                     shown.end();
                 } else {
                     out.put(elem.name(), elem.value);

@@ -6,7 +6,9 @@ use crate::upstream::{Ask, Lost};
 use crate::value::{Doc, DocBuf};
 use crate::wire::Request;
 
+use super::carry::hidden;
 use super::cursors::{CursorRule, Cursors};
+use super::rows::{RowRule, Window};
 use super::run::{Stop, is_ok};
 use super::{Moment, Rulebook, rows::Reply};
 
@@ -19,13 +21,33 @@ pub async fn run<A: Ask, B: Rulebook>(
     cursors: &Cursors,
 ) -> Result<Bytes, Stop> {
     let id = request.body().get("getMore").as_i64().unwrap_or_default();
-    let Some(mut rule) = cursors.get(id) else {
-        return Ok(ask.ask(request).await?);
-    };
     let database = super::namespaces::database(&request).to_owned();
-    if let Some(collection) = request.body().get("collection").as_str() {
-        rule.follow(book.rules(&database, collection));
-    }
+    let collection = request.body().get("collection").as_str();
+    let collection = collection.unwrap_or_default();
+    let rule = match cursors.get(id) {
+        Some(mut rule) => {
+            rule.follow(&database, collection, book);
+            rule
+        }
+        // The cursor is older than the rules, or another Sundown has opened it. Nothing is known of its rows but that the
+        // hidden fields are none of the client's.
+        None => {
+            let rules = book.rules(&database, collection);
+            if !rules.stamped {
+                return Ok(ask.ask(request).await?);
+            }
+            let cut = hidden(&rules, moment.expose_ts).iter();
+            CursorRule {
+                rows: RowRule {
+                    cut: cut.map(|&name| name.into()).collect(),
+                    ..RowRule::default()
+                },
+                window: Window::default(),
+                rules,
+                used: moment.now,
+            }
+        }
+    };
     request.exhaust_allowed = false;
     let reply = ask.ask(request).await?;
     if !is_ok(Doc::new(&reply)) {

@@ -1,6 +1,9 @@
 //! Stages with other collections or pipelines in them, and the stages that Sundown adds.
 
+use std::sync::Arc;
+
 use crate::error::Result;
+use crate::query::stage::{Documents, STAGES};
 use crate::upstream::{HIDDEN_FIELD, Rules};
 use crate::value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Elem, Millis, ValueRef};
 
@@ -8,7 +11,9 @@ use super::carry::hidden;
 use super::fields::doc_or_empty;
 use super::filter::prepared;
 use super::namespaces::target;
+use super::naming::{contains, sees_whole};
 use super::pipeline::{Levels, Writing};
+use super::rows::Joined;
 use super::rulebook::NO_RULES;
 use super::stamp::put_without;
 use super::whole::WithoutHidden;
@@ -17,19 +22,46 @@ use super::{Predicate, Rulebook, Stamp};
 // === impl Levels ===
 
 impl<B: Rulebook> Levels<'_, B> {
-    pub fn lookup(&self, stage: &Elem<'_>, writing: &mut Writing<'_, '_, '_>) -> Result<()> {
+    pub fn lookup(
+        &self,
+        stage: &Elem<'_>,
+        later: &[Doc<'_>],
+        writing: &mut Writing<'_, '_, '_>,
+    ) -> Result<()> {
         let Some(spec) = stage.value.as_doc() else {
             writing.push(stage.name(), stage.value);
             return Ok(());
         };
-        let rules = target(stage, self.database).map(|(db, coll)| self.book.rules(db, coll));
-        let rules = rules.as_deref().unwrap_or(&NO_RULES);
+        let named = target(stage, self.database);
+        let known = named.map(|(db, coll)| self.book.rules(db, coll));
+        let rules = known.as_deref().unwrap_or(&NO_RULES);
         let own = spec.get("pipeline").as_array();
         if rules.is_none() && own.is_none() {
             writing.push(stage.name(), stage.value);
             return Ok(());
         }
-        let inner = self.array(own.unwrap_or(Doc::EMPTY), rules)?;
+        let stages = own.unwrap_or(Doc::EMPTY);
+        let name = spec.get("as").as_str().unwrap_or_default();
+        let inner = match (named, &known) {
+            // The joined documents can be tested once more, if nobody looks at them before they leave.
+            (Some((db, coll)), Some(known))
+                if writing.outermost && rules.can_end() && stays(name, later) =>
+            {
+                let mut bytes = Vec::new();
+                let mut out = ArrayBuilder::begin(&mut bytes);
+                let rows = self.pipeline(stages, rules, true, &mut out)?;
+                out.end();
+                writing.rows.joined.retain(|joined| &*joined.name != name);
+                writing.rows.joined.push(Joined {
+                    name: name.into(),
+                    namespace: (db.into(), coll.into()),
+                    rules: Arc::clone(known),
+                    rows: rows.rule(rules, self.shows_ts)?,
+                });
+                DocBuf::from_bytes(bytes)
+            }
+            _ => self.array(stages, rules)?,
+        };
         let sent = DocBuf::build(|out| {
             put_without(spec, &["pipeline"], out);
             out.put("pipeline", ValueRef::array(inner.as_doc()));
@@ -155,6 +187,20 @@ impl<B: Rulebook> Levels<'_, B> {
         out.end();
         Ok(DocBuf::from_bytes(bytes))
     }
+}
+
+/// Returns whether a root field reaches the client as it is, and no stage reads it.
+fn stays(name: &str, later: &[Doc<'_>]) -> bool {
+    let harmless = |stage: &Doc<'_>| {
+        stage.first().is_some_and(|first| {
+            let row = STAGES.find(first.name_bytes());
+            row.is_some_and(|row| row.facts.documents == Documents::Pass)
+                && first.name() != "$redact"
+                && !sees_whole(first.value)
+                && !contains(stage.bytes(), name.as_bytes())
+        })
+    };
+    !name.is_empty() && !name.contains('.') && later.iter().all(harmless)
 }
 
 /// Writes a stage that removes fields, at the root or in the documents below a name.

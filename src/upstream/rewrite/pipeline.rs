@@ -5,6 +5,7 @@
 //! never if rows lose them anyway. Rows that reach the client whole lose them here, after they were tested once more.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::query::stage::{Changes, Condition, Documents, Entry, STAGES, StageParser};
@@ -18,9 +19,10 @@ use super::filter::prepared;
 use super::inner::{events, living_count, own_indexes, unset};
 use super::namespaces::{Namespace, target};
 use super::naming::{contains, root, sees_whole};
+use super::rows::{Joined, RowRule};
 use super::update::put;
 use super::whole::WithoutHidden;
-use super::{Moment, Predicate, Rulebook};
+use super::{Moment, Predicate, Rulebook, Visibility};
 
 /// What all pipelines of a command share.
 pub struct Levels<'a, B> {
@@ -45,12 +47,16 @@ pub struct Rows {
     pub rides: bool,
     /// They have these fields only for the test.
     pub carried: Vec<Box<str>>,
+    /// They hold documents of other collections.
+    pub joined: Vec<Joined>,
 }
 
 /// A stage is being written.
 pub struct Writing<'a, 'o, 'b> {
     pub rules: &'a Rules,
     pub rows: Rows,
+    /// The rows of the pipeline reach the client, alone or inside others.
+    pub outermost: bool,
     pub out: &'o mut ArrayBuilder<'b>,
 }
 
@@ -76,7 +82,7 @@ impl<B: Rulebook> Levels<'_, B> {
         Ok(())
     }
 
-    fn pipeline(
+    pub fn pipeline(
         &self,
         stages: Doc<'_>,
         rules: &Rules,
@@ -91,6 +97,7 @@ impl<B: Rulebook> Levels<'_, B> {
                 testable: outermost && rules.can_end(),
                 ..Rows::default()
             },
+            outermost,
             out,
         };
         let all: Vec<Doc<'_>> = stages.iter().filter_map(|s| s.value.as_doc()).collect();
@@ -253,7 +260,7 @@ impl<B: Rulebook> Levels<'_, B> {
                 writing.push("$match", sent.unwrap_or(stage.value));
                 Ok(())
             }
-            "$lookup" => self.lookup(stage, writing),
+            "$lookup" => self.lookup(stage, later, writing),
             "$graphLookup" => self.graph_lookup(stage, writing),
             "$unionWith" => self.union_with(stage, writing),
             "$facet" => self.facet(stage, writing),
@@ -360,6 +367,32 @@ impl<B: Rulebook> Levels<'_, B> {
                 true
             }
         }
+    }
+}
+
+// === impl Rows ===
+
+impl Rows {
+    /// Returns what happens to these rows when they leave.
+    pub fn rule(self, rules: &Rules, shows_ts: bool) -> Result<RowRule> {
+        let tested = self.testable || self.rides;
+        let test = tested.then(|| Visibility::new(rules)).transpose()?;
+        let hidden = match self.hidden {
+            true => hidden(rules, shows_ts),
+            false => &[],
+        };
+        let cut = hidden.iter().map(|&name| name.into()).chain(self.carried);
+        let riding = self.rides && !hidden.contains(&HIDDEN_FIELD);
+        let cut = cut.chain(riding.then(|| HIDDEN_FIELD.into()));
+        Ok(RowRule {
+            test: test.map(Arc::new),
+            whole: false,
+            rides: self.rides,
+            cut: cut.collect(),
+            ts_last: self.hidden && rules.stores_ts && shows_ts,
+            joined: self.joined,
+            ts_since: None,
+        })
     }
 }
 

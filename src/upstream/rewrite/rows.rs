@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::namespaces::Namespace;
 use super::stamp::put_without;
 use super::{Moment, Visibility};
 use crate::ttl::TS_FIELD;
-use crate::upstream::HIDDEN_FIELD;
+use crate::upstream::{HIDDEN_FIELD, Rules};
 use crate::value::{ArrayBuilder, Doc, DocBuilder, Millis, Type, ValueRef};
 
 /// What happens to the rows of one cursor, at every reply.
@@ -23,8 +24,19 @@ pub struct RowRule {
     pub cut: Arc<[Box<str>]>,
     /// Rows end with `_ts`.
     pub ts_last: bool,
+    /// Fields that hold documents of other collections.
+    pub joined: Vec<Joined>,
     /// What `_ts` shows if a whole document has none, because it is older than the default.
     pub ts_since: Option<Millis>,
+}
+
+/// An array of documents that a `$lookup` has put into rows. They are looked at once more, like rows.
+#[derive(Debug, Clone)]
+pub struct Joined {
+    pub name: Box<str>,
+    pub namespace: Namespace,
+    pub rules: Arc<Rules>,
+    pub rows: RowRule,
 }
 
 /// What is left of `skip` and `limit` if Sundown counts them.
@@ -48,16 +60,38 @@ pub struct Reply {
 impl RowRule {
     /// Returns whether rows pass as they are.
     pub fn is_none(&self) -> bool {
-        self.test.is_none() && self.cut.is_empty() && !self.ts_last
+        self.test.is_none() && self.is_shown_as_it_is()
+    }
+
+    fn is_shown_as_it_is(&self) -> bool {
+        self.cut.is_empty() && !self.ts_last && self.joined.is_empty()
     }
 
     /// Writes what the client sees of a row.
-    pub fn put(&self, row: Doc<'_>, out: &mut DocBuilder<'_>) {
+    pub fn put(&self, row: Doc<'_>, now: Millis, out: &mut DocBuilder<'_>) {
         let mut cut: smallvec::SmallVec<[&str; 8]> = self.cut.iter().map(|name| &**name).collect();
         if self.ts_last {
             cut.push(TS_FIELD);
         }
-        put_without(row, &cut, out);
+        match self.joined.is_empty() {
+            true => put_without(row, &cut, out),
+            false => {
+                for elem in row.iter().filter(|elem| !cut.contains(&elem.name())) {
+                    let joined = self.joined.iter().find(|j| &*j.name == elem.name());
+                    match (joined, elem.value.as_array()) {
+                        (Some(joined), Some(documents)) => {
+                            let mut shown = out.array(elem.name());
+                            let all = &mut Window::default();
+                            joined.rows.batch(documents, now, all, &mut shown);
+                            shown.end();
+                        }
+                        _ => {
+                            out.put(elem.name(), elem.value);
+                        }
+                    }
+                }
+            }
+        }
         if self.ts_last {
             match (row.get(TS_FIELD), self.ts_since) {
                 (ts, Some(since)) if ts.is_missing() => out.put_i64(TS_FIELD, since.seconds()),
@@ -140,11 +174,11 @@ impl RowRule {
             if let Some(limit) = &mut window.limit {
                 *limit -= 1;
             }
-            if self.cut.is_empty() && !self.ts_last {
+            if self.is_shown_as_it_is() {
                 out.push(ValueRef::document(row));
             } else {
                 let mut shown = out.doc();
-                self.put(row, &mut shown);
+                self.put(row, now, &mut shown);
                 shown.end();
             }
         }

@@ -154,6 +154,12 @@ impl Settings {
         Ok(!self.0.names_in(database).is_empty())
     }
 
+    /// Returns whether a collection of any database has or had settings.
+    pub async fn has_settings_anywhere(&self) -> Result<bool> {
+        self.0.hold_lease().await?;
+        Ok(!self.0.copy.read().settings.is_empty())
+    }
+
     /// Tells the other Sundowns that this one leaves, so that no change waits for it. Rules are refused from then on.
     pub async fn leave(&self) {
         let _turn = self.0.turn.lock().await;
