@@ -90,7 +90,16 @@ const MAP: &[(&str, &[&str])] = &[
     (
         "upstream",
         &[
-            "args", "auth", "clock", "command", "config", "handler", "query", "trust", "ttl",
+            "args",
+            "auth",
+            "clock",
+            "command",
+            "config",
+            "handler",
+            "query",
+            "trust",
+            "ttl",
+            "vocabulary",
             "wire",
         ],
     ),

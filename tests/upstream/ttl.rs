@@ -99,6 +99,27 @@ async fn documents_end_at_the_millisecond_and_nothing_hidden_is_seen() {
             assert_eq!(names, living.keys().collect::<Vec<_>>());
         }
     };
+    // Joined to documents of a collection without rules.
+    let plain: Collection<Document> = front.db.collection("plain");
+    plain.insert_one(doc! {"_id": 1}).await.unwrap();
+    let lookup = doc! {"$lookup": {"from": "carts", "localField": "_id", "foreignField": "_id", "as": "found"}};
+    let project = doc! {"$project": {"found": 1}};
+    let unwind = doc! {"$unwind": "$found"};
+    let first = documents[0].clone();
+    for (pipeline, found) in [
+        (
+            vec![lookup.clone()],
+            Bson::Array(vec![first.clone().into()]),
+        ),
+        (
+            vec![lookup.clone(), project],
+            Bson::Array(vec![first.clone().into()]),
+        ),
+        (vec![lookup, unwind], first.into()),
+    ] {
+        let joined = rows(plain.aggregate(pipeline).await).await;
+        assert_eq!(joined, [doc! {"_id": 1, "found": found}]);
+    }
     let [one, two, three, four] = documents;
     front.clock.advance(4_999);
     all(vec![one.clone(), two, three.clone(), four.clone()]).await;
