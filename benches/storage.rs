@@ -12,7 +12,9 @@ use sundown::clock::monotonic;
 use sundown::engine::write::insert_batch;
 use sundown::query::update::{Apply, Update};
 use sundown::query::{Scope, Vars};
-use sundown::storage::{Collection, Namespace, New, NewTtl, Options, ReadPoint, RecordId};
+use sundown::storage::{
+    Collection, CollectionOptions, Namespace, New, NewTtl, ReadPoint, RecordId,
+};
 use sundown::ttl::{DefaultTtl, OwnTtl};
 use sundown::value::{Doc, DocBuf, Millis, Value};
 
@@ -28,7 +30,7 @@ fn document(n: i32, count: i32) -> Vec<u8> {
 }
 
 fn empty(default: DefaultTtl) -> Collection {
-    let made = Collection::new(Namespace::new("db", "c"), Options::default());
+    let made = Collection::new(Namespace::new("db", "c"), CollectionOptions::default());
     let set = made.drain_then(NOW, monotonic(), |rules| {
         rules.set_default_ttl(default, None);
     });

@@ -419,7 +419,7 @@ fn the_cosmos_compose_file_is_consistent() {
     for part in [
         format!(
             "@sundown:{port}/?ssl=true&replicaSet={}&",
-            config::Cosmos::REPLICA_SET
+            config::CosmosConfig::REPLICA_SET
         ),
         "retrywrites=false&maxIdleTimeMS=120000&appName=@localhost@".to_owned(),
         "tlsCAFile=/certificate/ca.pem".to_owned(),

@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 use sundown::clock::{Clock, Millis};
 use sundown::command::{COMMANDS, Commands, Connection, Context};
 use sundown::config::Config;
-use sundown::handler::{Handler, Outcome, Peer, Progress};
+use sundown::handler::{Handler, CallOutcome, Peer, Progress};
 use sundown::query::accumulator::ACCUMULATORS;
 use sundown::query::expr::EXPRESSIONS;
 use sundown::query::filter::FILTERS;
@@ -173,7 +173,7 @@ fn run(commands: &Commands, connection: &mut Connection, body: Vec<u8>) {
     let Ok(outcome) = commands.call(connection, request, &mut reply) else {
         return;
     };
-    if let Outcome::Work(mut work) = outcome {
+    if let CallOutcome::Work(mut work) = outcome {
         for _ in 0..2_000 {
             match work.step(&mut reply) {
                 Ok(Progress::Done | Progress::Streaming) => break,

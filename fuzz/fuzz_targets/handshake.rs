@@ -10,7 +10,7 @@ use libfuzzer_sys::fuzz_target;
 use sundown::clock::{Clock, Millis};
 use sundown::command::{Commands, Context};
 use sundown::config::Config;
-use sundown::handler::{Handler, Outcome, Peer, Progress};
+use sundown::handler::{Handler, CallOutcome, Peer, Progress};
 use sundown::server::Greeting;
 use sundown::value::{ArrayBuilder, Doc, DocBuilder, Limits, Type, Value, ValueRef, validate};
 use sundown::wire::Request;
@@ -152,10 +152,10 @@ fuzz_target!(|data: &[u8]| {
             continue;
         };
         let streams = match outcome {
-            Outcome::Replied => false,
-            Outcome::Streaming => true,
-            Outcome::Awaited(_) => unreachable!("commands make their replies themselves"),
-            Outcome::Work(mut work) => loop {
+            CallOutcome::Replied => false,
+            CallOutcome::Streaming => true,
+            CallOutcome::Awaited(_) => unreachable!("commands make their replies themselves"),
+            CallOutcome::Work(mut work) => loop {
                 match work.step(&mut reply) {
                     Ok(Progress::Done) => break false,
                     Ok(Progress::Streaming) => break true,

@@ -21,7 +21,7 @@ mod users;
 pub use action::{Action, Actions};
 pub use credential::{Credential, Credentials, Mechanism, Password, UnusablePassword};
 pub use login_state::{AlreadyLoggedIn, Conversation, LoginState};
-pub use privilege::{Privileges, Resource, Target};
+pub use privilege::{AuthTarget, Privileges, Resource};
 pub use role::{ROLES, Role, RoleName};
 pub use scram_client::{ClientExchange, ClientProof};
 pub use throttle::{LoginAttempt, Throttle};

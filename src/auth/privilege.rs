@@ -20,7 +20,7 @@ pub enum Resource {
 
 /// The object that a command acts on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Target<'a> {
+pub enum AuthTarget<'a> {
     Cluster,
     Database(&'a str),
     Collection(&'a str, &'a str),
@@ -33,17 +33,19 @@ pub struct Privileges(Vec<(Resource, Actions)>);
 // === impl Resource ===
 
 impl Resource {
-    fn covers(&self, target: Target<'_>) -> bool {
+    fn covers(&self, target: AuthTarget<'_>) -> bool {
         match (self, target) {
-            (Self::Anything, _) | (Self::Cluster, Target::Cluster) => true,
-            (Self::Database(own), Target::Database(db)) => own == db,
-            (Self::Database(own), Target::Collection(db, name)) => own == db && is_ordinary(name),
-            (Self::Every, Target::Database(db)) => is_clients(db),
-            (Self::Every, Target::Collection(db, name)) => is_clients(db) && is_ordinary(name),
-            (Self::Collection(own, known), Target::Collection(db, name)) => {
+            (Self::Anything, _) | (Self::Cluster, AuthTarget::Cluster) => true,
+            (Self::Database(own), AuthTarget::Database(db)) => own == db,
+            (Self::Database(own), AuthTarget::Collection(db, name)) => {
+                own == db && is_ordinary(name)
+            }
+            (Self::Every, AuthTarget::Database(db)) => is_clients(db),
+            (Self::Every, AuthTarget::Collection(db, name)) => is_clients(db) && is_ordinary(name),
+            (Self::Collection(own, known), AuthTarget::Collection(db, name)) => {
                 own == db && known == name
             }
-            (Self::EveryCollection(known), Target::Collection(_, name)) => known == name,
+            (Self::EveryCollection(known), AuthTarget::Collection(_, name)) => known == name,
             _ => false,
         }
     }
@@ -77,7 +79,7 @@ impl Privileges {
         }
     }
 
-    pub fn allow(&self, target: Target<'_>, action: Action) -> bool {
+    pub fn allow(&self, target: AuthTarget<'_>, action: Action) -> bool {
         self.0
             .iter()
             .any(|(resource, actions)| actions.has(action) && resource.covers(target))
@@ -85,7 +87,7 @@ impl Privileges {
 
     /// Returns whether any action is allowed on the collection.
     pub fn reach(&self, db: &str, collection: &str) -> bool {
-        let target = Target::Collection(db, collection);
+        let target = AuthTarget::Collection(db, collection);
         self.0.iter().any(|(resource, _)| resource.covers(target))
     }
 

@@ -406,7 +406,7 @@ impl fmt::Display for RoleName {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::auth::Target;
+    use crate::auth::AuthTarget;
 
     #[test]
     fn the_table_is_sorted() {
@@ -435,31 +435,31 @@ mod tests {
     #[test]
     fn what_roles_allow() {
         use Action::*;
-        let shop = Target::Collection("shop", "carts");
-        let other = Target::Collection("other", "carts");
-        let rows: &[(&str, &str, Target<'_>, Action, bool)] = &[
+        let shop = AuthTarget::Collection("shop", "carts");
+        let other = AuthTarget::Collection("other", "carts");
+        let rows: &[(&str, &str, AuthTarget<'_>, Action, bool)] = &[
             ("read", "shop", shop, Find, true),
             ("read", "shop", shop, Insert, false),
             ("read", "shop", other, Find, false),
             (
                 "read",
                 "shop",
-                Target::Database("shop"),
+                AuthTarget::Database("shop"),
                 ListCollections,
                 true,
             ),
-            ("read", "shop", Target::Cluster, ListDatabases, false),
+            ("read", "shop", AuthTarget::Cluster, ListDatabases, false),
             (
                 "read",
                 "shop",
-                Target::Collection("shop", "system.js"),
+                AuthTarget::Collection("shop", "system.js"),
                 Find,
                 true,
             ),
             (
                 "read",
                 "shop",
-                Target::Collection("shop", "system.users"),
+                AuthTarget::Collection("shop", "system.users"),
                 Find,
                 false,
             ),
@@ -468,7 +468,7 @@ mod tests {
             (
                 "readWrite",
                 "shop",
-                Target::Database("shop"),
+                AuthTarget::Database("shop"),
                 DropDatabase,
                 false,
             ),
@@ -477,52 +477,58 @@ mod tests {
             (
                 "dbAdmin",
                 "shop",
-                Target::Database("shop"),
+                AuthTarget::Database("shop"),
                 DropDatabase,
                 true,
             ),
             (
                 "userAdmin",
                 "shop",
-                Target::Database("shop"),
+                AuthTarget::Database("shop"),
                 CreateUser,
                 true,
             ),
             (
                 "userAdmin",
                 "shop",
-                Target::Database("other"),
+                AuthTarget::Database("other"),
                 CreateUser,
                 false,
             ),
-            ("dbOwner", "shop", Target::Database("shop"), GrantRole, true),
+            (
+                "dbOwner",
+                "shop",
+                AuthTarget::Database("shop"),
+                GrantRole,
+                true,
+            ),
             ("dbOwner", "shop", shop, Update, true),
             ("readAnyDatabase", "admin", other, Find, true),
             (
                 "readAnyDatabase",
                 "admin",
-                Target::Cluster,
+                AuthTarget::Cluster,
                 ListDatabases,
                 true,
             ),
             (
                 "readAnyDatabase",
                 "admin",
-                Target::Collection("local", "x"),
+                AuthTarget::Collection("local", "x"),
                 Find,
                 false,
             ),
             (
                 "userAdminAnyDatabase",
                 "admin",
-                Target::Database("local"),
+                AuthTarget::Database("local"),
                 CreateUser,
                 true,
             ),
             (
                 "clusterMonitor",
                 "admin",
-                Target::Cluster,
+                AuthTarget::Cluster,
                 ServerStatus,
                 true,
             ),
@@ -531,7 +537,7 @@ mod tests {
             (
                 "clusterAdmin",
                 "admin",
-                Target::Cluster,
+                AuthTarget::Cluster,
                 KillAnySession,
                 true,
             ),
@@ -539,7 +545,7 @@ mod tests {
             (
                 "root",
                 "admin",
-                Target::Collection("local", "system.x"),
+                AuthTarget::Collection("local", "system.x"),
                 Remove,
                 true,
             ),

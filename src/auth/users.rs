@@ -9,7 +9,7 @@ use parking_lot::RwLock;
 
 use super::action::{Action, Actions};
 use super::credential::{Credential, Mechanism};
-use super::privilege::{Privileges, Resource, Target};
+use super::privilege::{AuthTarget, Privileges, Resource};
 use super::throttle::Throttle;
 use super::user::{User, UserName};
 
@@ -143,7 +143,7 @@ impl Users {
     /// Prepares a change. Called under the lock, before a new or changed user is in the list.
     fn changed(&self, user: &User) {
         self.generation.fetch_add(1, Ordering::AcqRel);
-        let admin = Target::Database("admin");
+        let admin = AuthTarget::Database("admin");
         if user.privileges().allow(admin, Action::CreateUser)
             && user.privileges().allow(admin, Action::GrantRole)
         {
@@ -220,9 +220,9 @@ mod tests {
             assert_eq!(privileges.is_some(), allowed, "{address}");
         }
         let privileges = users.before_login("::1".parse().unwrap()).unwrap();
-        assert!(privileges.allow(Target::Database("admin"), Action::CreateUser));
-        assert!(!privileges.allow(Target::Database("shop"), Action::CreateUser));
-        assert!(!privileges.allow(Target::Collection("admin", "c"), Action::Find));
+        assert!(privileges.allow(AuthTarget::Database("admin"), Action::CreateUser));
+        assert!(!privileges.allow(AuthTarget::Database("shop"), Action::CreateUser));
+        assert!(!privileges.allow(AuthTarget::Collection("admin", "c"), Action::Find));
         users.add(user("a", &[])).unwrap();
         assert!(users.before_login("::1".parse().unwrap()).is_none());
     }

@@ -210,7 +210,7 @@ fn get_cmd_line_opts(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<
         security.put_str("authorization", "enabled");
         security.end();
     }
-    if config.cosmos != config::Cosmos::default() {
+    if config.cosmos != config::CosmosConfig::default() {
         let mut cosmos = parsed.doc("cosmos");
         cosmos
             .put_bool("profile", config.cosmos.profile)

@@ -9,7 +9,7 @@ use super::{
     Access, Call, Command, Flags, Needs, Outcome, collection_uuid, current_op, explain, guard,
 };
 use crate::args::{Arg, required};
-use crate::auth::Target;
+use crate::auth::AuthTarget;
 use crate::cosmos;
 use crate::engine::plan::Hint;
 use crate::engine::{EngineSources, check_on};
@@ -66,8 +66,8 @@ fn may(call: &Call<'_>) -> Result<bool> {
     let first = stages.and_then(|stages| stage::names(stages).next());
     let first = first.and_then(|first| Some((STAGES.find(first.name_bytes())?, first.value)));
     let on = match call.target().as_str() {
-        Some(name) => Target::Collection(call.database(), name),
-        None => Target::Database(call.database()),
+        Some(name) => AuthTarget::Collection(call.database(), name),
+        None => AuthTarget::Database(call.database()),
     };
     Ok(guard::may_begin(call, first, on))
 }
@@ -201,6 +201,7 @@ impl<'a> Aggregate<'a> {
             check_on(&context.catalog, merge, call.read_point())?;
         }
         let surveyed = Survey::of(TS_FIELD, |survey| pipeline.survey(survey));
+        let pipeline = pipeline.optimise()?;
         let show_ts = surveyed.names_field || context.config.expose_ts;
         let catalog = Arc::clone(&context.catalog);
         let sources = EngineSources::new(catalog, call.read_point(), show_ts);
@@ -211,10 +212,7 @@ impl<'a> Aggregate<'a> {
             operations,
             cosmos::weigh,
         );
-        let limits = PipelineLimits {
-            allow_disk_use: self.allow_disk_use.unwrap_or(true),
-            ..PipelineLimits::default()
-        };
+        let limits = PipelineLimits::new(self.allow_disk_use.unwrap_or(true), context.query_memory);
         Ok(PreparedAggregate {
             pipeline,
             sources: Arc::new(sources),

@@ -3,7 +3,7 @@
 use super::{Access, Call, Command, Flags, Needs, Outcome, capped, schema};
 use crate::args::Arg;
 use crate::auth::Action;
-use crate::engine::ddl::{Cap, CreateCollection, Namespace, Options, SchemaChange};
+use crate::engine::ddl::{Cap, CollectionOptions, CreateCollection, Namespace, SchemaChange};
 use crate::error::{Code, Error, Result};
 use crate::ttl::{DefaultTtl, IndexingMode, parse_default, parse_indexing_policy};
 use crate::value::{Doc, DocBuf, DocBuilder, Type, ValueRef};
@@ -36,7 +36,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     create.check()?;
     let change = CreateCollection {
         namespace: Namespace::new(call.database(), name),
-        options: Options {
+        options: CollectionOptions {
             cap: create.cap(),
             indexing_mode: create.mode,
             shown: create.shown,

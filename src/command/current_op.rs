@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::operations::OperationInfo;
 use super::{Access, Call, Client, Command, Context, Flags, Needs, Outcome};
-use crate::auth::{Action, Target};
+use crate::auth::{Action, AuthTarget};
 use crate::clock::monotonic;
 use crate::engine::ListOperations;
 use crate::error::{Code, Error, Result};
@@ -53,7 +53,7 @@ struct CurrentOpCaller {
 }
 
 fn may_list(call: &Call<'_>) -> Result<bool> {
-    Ok(own_only(call) && call.user().is_some() || call.may(Target::Cluster, Action::Inprog))
+    Ok(own_only(call) && call.user().is_some() || call.may(AuthTarget::Cluster, Action::Inprog))
 }
 
 fn own_only(call: &Call<'_>) -> bool {
@@ -65,7 +65,7 @@ pub(super) fn may_see(call: &Call<'_>, spec: ValueRef<'_>) -> bool {
     let all = spec
         .as_doc()
         .is_some_and(|spec| is_true(spec.get("allUsers")));
-    !all && call.user().is_some() || call.may(Target::Cluster, Action::Inprog)
+    !all && call.user().is_some() || call.may(AuthTarget::Cluster, Action::Inprog)
 }
 
 /// Returns whether the client may kill the operation. Every user may kill their own operations.
@@ -81,7 +81,7 @@ fn may_kill(call: &Call<'_>) -> Result<bool> {
                 .user(users)
                 .is_some_and(|user| call.owns(Some(user.digest)))
     });
-    Ok(own || call.may(Target::Cluster, Action::Killop))
+    Ok(own || call.may(AuthTarget::Cluster, Action::Killop))
 }
 
 fn current(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
@@ -127,7 +127,7 @@ impl CurrentOpCaller {
             context: Arc::clone(call.context),
             client: Arc::clone(call.client),
             owner: call.owner(),
-            sees_all: call.may(Target::Cluster, Action::Inprog),
+            sees_all: call.may(AuthTarget::Cluster, Action::Inprog),
             database: call.database().to_owned(),
             body: DocBuf::from_bytes(call.body().bytes().to_vec()),
             now: call.now,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::scan::{self, ScanTask, ScanVisitor};
 use super::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::args::required;
-use crate::auth::{Action, Target};
+use crate::auth::{Action, AuthTarget};
 use crate::engine::access::Walk;
 use crate::engine::key_bounds::within;
 use crate::engine::plan::{self, ScanDirection};
@@ -29,7 +29,7 @@ pub(super) const COMMAND: Command = Command::ready(
 fn may(call: &Call<'_>) -> Result<bool> {
     let name = call.target().as_str().and_then(|name| name.split_once('.'));
     Ok(match name {
-        Some((db, name)) => call.may(Target::Collection(db, name), Action::Find),
+        Some((db, name)) => call.may(AuthTarget::Collection(db, name), Action::Find),
         None => call.user().is_some(),
     })
 }

@@ -1,6 +1,6 @@
 //! `delete`: removes documents.
 
-use super::write::{self, Selecting, Statement, StatementNames, Target};
+use super::write::{self, Selecting, Statement, StatementNames, StatementSelector};
 use super::{Access, Command, Counter, Flags, Needs};
 use crate::args::{self, fields};
 use crate::auth::Action;
@@ -46,7 +46,7 @@ pub(super) const BULK: StatementNames = StatementNames {
 /// One statement: `{q, limit, hint, collation}`.
 pub(super) struct Delete<'a> {
     filter: Doc<'a>,
-    target: Target<'a>,
+    target: StatementSelector<'a>,
     pub multi: bool,
 }
 
@@ -56,7 +56,7 @@ impl<'a> Statement<'a> for Delete<'a> {
     type Writing = Deleting;
 
     fn read_as(doc: Doc<'a>, names: &StatementNames) -> Result<Self> {
-        let mut target = Target::default();
+        let mut target = StatementSelector::default();
         let (mut limit, mut multi) = (None, false);
         for arg in fields(names.path, doc) {
             if target.take(&arg, names)? {

@@ -43,7 +43,7 @@ pub(super) const COMMAND: Command = Command::ready(
 #[derive(Default)]
 pub(super) struct Find<'a> {
     pub collection: &'a str,
-    filter: Option<Doc<'a>>,
+    pub filter: Option<Doc<'a>>,
     pub sort: Option<Doc<'a>>,
     pub projection: Option<Doc<'a>>,
     hint: Option<Hint>,
@@ -283,10 +283,7 @@ impl<'a> Find<'a> {
                 call.read_point(),
                 expose_ts,
             )),
-            limits: PipelineLimits {
-                allow_disk_use: self.allow_disk_use.unwrap_or(true),
-                ..PipelineLimits::default()
-            },
+            limits: PipelineLimits::new(self.allow_disk_use.unwrap_or(true), context.query_memory),
             tailing: self.tailable && has_tail(call, self.collection)?,
             is_slow: surveyed.is_slow,
         })

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::write::{self, Action, Selecting, StatementRun, Statements, Writing};
-use super::{Access, Call, Command, Documents, Flags, Needs, Outcome};
-use crate::auth::{self, Target};
+use super::write::{self, RunningAction, Selecting, StatementRun, Statements, Writing};
+use super::{Access, Call, Command, DocumentList, Flags, Needs, Outcome};
+use crate::auth::{self, AuthTarget};
 use crate::engine::ddl::check_written;
 use crate::engine::write::{Deleting, Shows, Updating, Version, with_ts};
 use crate::error::{Error, Result};
@@ -14,7 +14,7 @@ use crate::query::update::Update;
 use crate::query::{Scope, Survey, Vars};
 use crate::session;
 use crate::ttl::TS_FIELD;
-use crate::value::{Doc, DocBuf, DocBuilder, ValueRef, is_true};
+use crate::value::{Doc, DocBuf, DocBuilder, ValueRef, check_size, is_true};
 
 pub(super) const COMMAND: Command = Command::ready(
     "findAndModify",
@@ -35,7 +35,7 @@ fn may(call: &Call<'_>) -> Result<bool> {
     let Some(name) = call.target().as_str() else {
         return Ok(true);
     };
-    let place = Target::Collection(call.database(), name);
+    let place = AuthTarget::Collection(call.database(), name);
     let said = |name| call.arg(name).is_some_and(|arg| is_true(arg.value()));
     let changes = if said("remove") {
         auth::Action::Remove
@@ -78,17 +78,24 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     check_written(call.database(), collection)?;
     let statement = args.parse(call)?;
     let is_slow = statement.is_slow;
-    write::run(call, collection, Documents::NONE, statement, is_slow, reply)
+    write::run(
+        call,
+        collection,
+        DocumentList::NONE,
+        statement,
+        is_slow,
+        reply,
+    )
 }
 
 /// Parses the command and returns its action, for explain.
-pub(super) fn explained(call: &Call<'_>) -> Result<Action> {
+pub(super) fn explained(call: &Call<'_>) -> Result<RunningAction> {
     Ok(Args::read(call)?.parse(call)?.action)
 }
 
 /// The single statement of the command.
 struct FindAndModify {
-    action: Action,
+    action: RunningAction,
     projection: Option<Projection>,
     vars: Vars,
     stmt_id: i32,
@@ -172,7 +179,7 @@ impl<'a> Args<'a> {
         });
         let show_ts = call.context.config.expose_ts || selection.names_ts || surveyed.names_field;
         let action = match self.update {
-            None => Action::Remove(Box::new(Deleting::new(selection).showing())),
+            None => RunningAction::Remove(Box::new(Deleting::new(selection).showing())),
             Some(update) => {
                 let update = parse_update(update, self.array_filters, &scope)?;
                 let shows = if self.new {
@@ -184,7 +191,7 @@ impl<'a> Args<'a> {
                     write::check_upsert(&selection)?;
                 }
                 let updating = Updating::new(selection, update, self.upsert).showing(shows);
-                Action::Update(Box::new(updating))
+                RunningAction::Update(Box::new(updating))
             }
         };
         let is_slow = action.is_slow() || surveyed.is_slow;
@@ -237,8 +244,8 @@ impl Statements for FindAndModify {
 impl FindAndModify {
     fn answer(&mut self) -> Result<DocBuf> {
         let (shown, n) = match &mut self.action {
-            Action::Remove(deleting) => (deleting.before.take(), deleting.deleted),
-            Action::Update(updating) => {
+            RunningAction::Remove(deleting) => (deleting.before.take(), deleting.deleted),
+            RunningAction::Update(updating) => {
                 let done = &mut updating.done;
                 (done.shown.take(), done.reached())
             }
@@ -248,7 +255,7 @@ impl FindAndModify {
         Ok(DocBuf::build_sized(size + 96, |d| {
             let mut last = d.doc("lastErrorObject");
             last.put_i32("n", n as i32);
-            if let Action::Update(updating) = &self.action {
+            if let RunningAction::Update(updating) = &self.action {
                 last.put_bool("updatedExisting", updating.done.matched > 0);
                 if let Some(id) = &updating.done.upserted {
                     last.put("upserted", id.as_ref());
@@ -274,6 +281,7 @@ impl FindAndModify {
         let position = filter.position(doc, &self.vars)?;
         let mut out = Vec::with_capacity(bytes.len());
         projection.apply(doc, &self.vars, position, &mut out)?;
+        check_size(out.len())?;
         Ok(out)
     }
 }

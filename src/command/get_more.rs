@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Access, Call, Command, Counter, Counters, Flags, Needs, Outcome, cursor};
 use crate::args::required;
-use crate::auth::{Action, Target};
+use crate::auth::{Action, AuthTarget};
 use crate::clock::monotonic;
 use crate::engine::ddl::check_collection;
 use crate::error::{Code, Error, Result};
@@ -35,7 +35,7 @@ fn may(call: &Call<'_>) -> Result<bool> {
     let name = call.arg("collection").and_then(|arg| arg.value().as_str());
     Ok(match name {
         Some(name) if !name.starts_with("$cmd.") => {
-            call.may(Target::Collection(call.database(), name), Action::Find)
+            call.may(AuthTarget::Collection(call.database(), name), Action::Find)
         }
         _ => call.user().is_some(),
     })

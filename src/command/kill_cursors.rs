@@ -2,7 +2,7 @@
 
 use super::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::args::required;
-use crate::auth::{Action, Target};
+use crate::auth::{Action, AuthTarget};
 use crate::error::{Error, Result};
 use crate::value::{DocBuilder, Type, Value};
 
@@ -21,7 +21,7 @@ fn may(call: &Call<'_>) -> Result<bool> {
             .and_then(|id| call.context.cursors.info(id));
         info.is_none_or(|info| call.owns(info.owner))
     });
-    Ok(own || call.may(Target::Cluster, Action::KillAnyCursor))
+    Ok(own || call.may(AuthTarget::Cluster, Action::KillAnyCursor))
 }
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {

@@ -2,7 +2,7 @@
 
 use super::system_collections::is_unlisted;
 use super::{Access, Call, Command, Flags, Needs, Outcome, cursor};
-use crate::auth::{Action, Target};
+use crate::auth::{Action, AuthTarget};
 use crate::engine::describe::describe_collection;
 use crate::error::Result;
 use crate::query::Scope;
@@ -25,7 +25,7 @@ fn may(call: &Call<'_>) -> Result<bool> {
         call.arg(name)
             .is_some_and(|arg| arg.value().as_bool() == Some(true))
     };
-    Ok(call.may(Target::Database(db), Action::ListCollections)
+    Ok(call.may(AuthTarget::Database(db), Action::ListCollections)
         || said("nameOnly") && said("authorizedCollections") && call.may_enter(db))
 }
 

@@ -1,7 +1,7 @@
 //! `listDatabases`: lists the databases and their sizes.
 
 use super::{Access, Call, Command, Flags, Needs, Outcome};
-use crate::auth::{Action, Target};
+use crate::auth::{Action, AuthTarget};
 use crate::engine::stats::StorageStats;
 use crate::error::{Code, Error, Result};
 use crate::query::Scope;
@@ -26,7 +26,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         }
     }
     // A user who may not list all databases sees those that they may use.
-    let all = call.may(Target::Cluster, Action::ListDatabases);
+    let all = call.may(AuthTarget::Cluster, Action::ListDatabases);
     if !all && authorized == Some(false) {
         return Err(Error::new(
             Code::Unauthorized,

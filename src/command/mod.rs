@@ -60,9 +60,9 @@ mod write;
 
 pub use fail_point::FailPoints;
 pub use frame::{
-    Access, Announced, Call, Client, Command, CommandFacts, Commands, Connection, Context, Counter,
-    Counters, Documents, Flags, Needs, OperationInfo, Operations, Outcome, PARAMETERS, Parameter,
-    Parameters, Route, Run, Step, Task, Upstream, find,
+    Access, Announced, AnnouncedCluster, Call, Client, Command, CommandFacts, Commands, Connection,
+    Context, Counter, Counters, DocumentList, Flags, Needs, OperationInfo, Operations, Outcome,
+    PARAMETERS, Parameter, Parameters, Route, Run, Step, Task, find,
 };
 pub use frame::{cursor, reply};
 pub use table::COMMANDS;

@@ -2,7 +2,7 @@
 
 use super::{Access, Call, Command, Flags, Needs, Outcome, collection_uuid, schema};
 use crate::args::{Arg, required};
-use crate::auth::{Action, Target};
+use crate::auth::{Action, AuthTarget};
 use crate::engine::ddl::{
     Namespace, RenameCollection, SchemaChange, check_collection, check_database,
 };
@@ -26,8 +26,8 @@ fn may(call: &Call<'_>) -> Result<bool> {
         return Ok(call.user().is_some());
     };
     let (from, to) = (named(from)?, named(to)?);
-    let source = Target::Collection(from.database(), from.collection());
-    let target = Target::Collection(to.database(), to.collection());
+    let source = AuthTarget::Collection(from.database(), from.collection());
+    let target = AuthTarget::Collection(to.database(), to.collection());
     let drops = call
         .arg("dropTarget")
         .is_some_and(|arg| arg.value().as_bool() != Some(false));

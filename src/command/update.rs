@@ -1,6 +1,6 @@
 //! `update`: changes documents.
 
-use super::write::{self, Selecting, Statement, StatementNames, Target};
+use super::write::{self, Selecting, Statement, StatementNames, StatementSelector};
 use super::{Access, Call, Command, Counter, Flags, Needs};
 use crate::args::{self, fields};
 use crate::auth::{self, Action};
@@ -8,7 +8,7 @@ use crate::engine::write::Updating;
 use crate::error::{Error, Result};
 use crate::query::Vars;
 use crate::query::update::{Style, Update as Change};
-use crate::value::{Doc, DocBuf, Type, ValueRef, is_true};
+use crate::value::{Doc, DocBuf, DocBuilder, Type, ValueRef, is_true};
 
 pub(super) const COMMAND: Command = Command::ready(
     "update",
@@ -24,7 +24,7 @@ fn may(call: &Call<'_>) -> Result<bool> {
     let Some(name) = call.target().as_str() else {
         return Ok(true);
     };
-    let place = auth::Target::Collection(call.database(), name);
+    let place = auth::AuthTarget::Collection(call.database(), name);
     let statements = call.documents(<Updates as write::StatementKind>::LIST);
     let inserts = statements.is_ok_and(|statements| {
         statements
@@ -64,13 +64,22 @@ pub(super) const BULK: StatementNames = StatementNames {
 /// One statement: `{q, u, multi, upsert, arrayFilters, hint, sort, c, collation}`.
 pub(super) struct Update<'a> {
     filter: Doc<'a>,
-    target: Target<'a>,
+    target: StatementSelector<'a>,
     update: ValueRef<'a>,
     pub multi: bool,
     pub(super) upsert: bool,
     array_filters: Option<Doc<'a>>,
     sort: Option<Doc<'a>>,
     constants: Option<Doc<'a>>,
+}
+
+/// Writes the constants `c` as variables. Unlike those of `let`, their values are not expressions.
+fn put_literals(vars: &mut DocBuilder<'_>, constants: Doc<'_>) {
+    for constant in constants {
+        let mut literal = vars.doc(constant.name());
+        literal.put("$literal", constant.value);
+        literal.end();
+    }
 }
 
 // === impl Update ===
@@ -84,7 +93,7 @@ impl<'a> Statement<'a> for Update<'a> {
         } else {
             ("u", "c")
         };
-        let mut target = Target::default();
+        let mut target = StatementSelector::default();
         let mut update = None;
         let (mut multi, mut upsert) = (false, false);
         let (mut array_filters, mut sort, mut constants) = (None, None, None);
@@ -134,11 +143,16 @@ impl<'a> Statement<'a> for Update<'a> {
         let let_vars = match (let_vars, self.constants) {
             (Some(outer), Some(inner)) => {
                 both = DocBuf::build(|d| {
-                    d.put_body(outer.body()).put_body(inner.body());
+                    d.put_body(outer.body());
+                    put_literals(d, inner);
                 });
                 Some(both.as_doc())
             }
-            (outer, inner) => outer.or(inner),
+            (None, Some(inner)) => {
+                both = DocBuf::build(|d| put_literals(d, inner));
+                Some(both.as_doc())
+            }
+            (outer, None) => outer,
         };
         if self.multi && self.sort.is_some_and(|sort| !sort.is_empty()) {
             return Err(Error::failed_to_parse(

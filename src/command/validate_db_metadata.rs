@@ -2,7 +2,7 @@
 
 use super::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::args::{fields, required};
-use crate::auth::{Action, Target};
+use crate::auth::{Action, AuthTarget};
 use crate::engine::ddl;
 use crate::engine::describe::sparse_indexes;
 use crate::error::{Code, Error, Result};
@@ -19,7 +19,7 @@ pub(super) const COMMAND: Command = Command::ready(
 
 /// Checks the rights. A command that names no database asks about all of them, except `config` and `local`.
 fn may(call: &Call<'_>) -> Result<bool> {
-    let validate = |name: &str| call.may(Target::Database(name), Action::Validate);
+    let validate = |name: &str| call.may(AuthTarget::Database(name), Action::Validate);
     Ok(match call.arg("db").and_then(|arg| arg.value().as_str()) {
         Some(name) => validate(name),
         None => {

@@ -7,7 +7,7 @@ use crate::cosmos::Allowance;
 
 /// Which features of Cosmos DB the server has.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Cosmos {
+pub struct CosmosConfig {
     /// Settings that are not given have the emulator's values.
     pub profile: bool,
     /// Refuse what the service refuses.
@@ -42,14 +42,14 @@ pub(super) struct CosmosArguments {
     request_units: Vec<Allowance>,
 }
 
-// === impl Cosmos ===
+// === impl CosmosConfig ===
 
-impl Cosmos {
+impl CosmosConfig {
     pub const PORT: u16 = 10255;
     pub const REPLICA_SET: &str = "globaldb";
 }
 
-impl From<CosmosArguments> for Cosmos {
+impl From<CosmosArguments> for CosmosConfig {
     fn from(arguments: CosmosArguments) -> Self {
         Self {
             profile: arguments.cosmos,

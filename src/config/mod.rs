@@ -6,6 +6,7 @@
 //! own, with the group of arguments and its result. This module only reads settings; it starts nothing.
 
 mod cosmos;
+mod memory;
 mod tls;
 mod topology;
 mod upstream;
@@ -19,10 +20,11 @@ use clap::{Args, CommandFactory, ValueEnum};
 
 use crate::wire::Compressors;
 
-pub use cosmos::Cosmos;
+pub use cosmos::CosmosConfig;
+pub use memory::QueryMemory;
 pub use tls::{Identity, Tls, TlsMode};
 pub use topology::Topology;
-pub use upstream::{ClusterUri, Upstream, UpstreamLogin};
+pub use upstream::{ClusterUri, UpstreamConfig, UpstreamLogin};
 pub use users::Accounts;
 
 /// The configuration of a server. `main.rs` fills it from arguments and environment; a test writes it directly.
@@ -38,6 +40,8 @@ pub struct Config {
     pub workers: usize,
     /// How long running commands may take to finish at shutdown. No option sets this; tests raise it.
     pub shutdown_timeout: Duration,
+    /// The most memory that one stage of a query may hold.
+    pub max_query_memory: QueryMemory,
     /// The compressors that clients may use.
     pub compressors: Compressors,
     /// How connections are encrypted.
@@ -47,9 +51,9 @@ pub struct Config {
     /// The users that may log in.
     pub accounts: Accounts,
     /// The features of Azure Cosmos DB.
-    pub cosmos: Cosmos,
+    pub cosmos: CosmosConfig,
     /// The cluster that holds the documents; `None` if they are in memory.
-    pub upstream: Option<Upstream>,
+    pub upstream: Option<UpstreamConfig>,
     /// Show `_ts` in every document that is read.
     pub expose_ts: bool,
     /// Allow `timeTravel` and other commands for tests.
@@ -90,6 +94,16 @@ pub struct Settings {
     #[arg(long, env = "SUNDOWN_WORKERS", value_name = "COUNT", default_value_t = 0,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(..=1024))]
     workers: usize,
+
+    /// Memory that a sort, a $group or another stage of a query may use, in bytes or as in 512M and 2G; 0 means a quarter of
+    /// the machine's memory
+    #[arg(
+        long,
+        env = "SUNDOWN_MAX_QUERY_MEMORY",
+        value_name = "SIZE",
+        default_value = "0"
+    )]
+    max_query_memory: QueryMemory,
 
     /// Compressors that clients may use: snappy, zstd and zlib, separated by commas, or disabled
     #[arg(long, env = "SUNDOWN_COMPRESSORS", value_name = "NAMES", default_value_t = Compressors::ALL)]
@@ -150,7 +164,7 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Returns the port of a server without a `--port` option.
 pub fn usual_port(cosmos: bool) -> u16 {
-    if cosmos { Cosmos::PORT } else { PORT }
+    if cosmos { CosmosConfig::PORT } else { PORT }
 }
 
 /// Returns all settings, in the order of the help text. They are derived from the definitions above, so they cannot lag
@@ -193,11 +207,12 @@ impl Default for Config {
             max_connections: 10_000,
             workers: 0,
             shutdown_timeout: SHUTDOWN_TIMEOUT,
+            max_query_memory: QueryMemory::default(),
             compressors: Compressors::ALL,
             tls: Tls::default(),
             topology: Topology::Router,
             accounts: Accounts::default(),
-            cosmos: Cosmos::default(),
+            cosmos: CosmosConfig::default(),
             upstream: None,
             expose_ts: false,
             enable_test_commands: false,
@@ -213,9 +228,9 @@ impl TryFrom<Settings> for Config {
     type Error = String;
 
     fn try_from(settings: Settings) -> Result<Self, String> {
-        let cosmos = Cosmos::from(settings.cosmos);
+        let cosmos = CosmosConfig::from(settings.cosmos);
         let (tls, set) = match cosmos.profile {
-            true => (TlsMode::Optional, Some(Cosmos::REPLICA_SET)),
+            true => (TlsMode::Optional, Some(CosmosConfig::REPLICA_SET)),
             false => (TlsMode::Disabled, None),
         };
         let topology = settings.topology.resolve(set)?;
@@ -231,6 +246,7 @@ impl TryFrom<Settings> for Config {
             max_connections: settings.max_connections,
             workers: settings.workers,
             shutdown_timeout: SHUTDOWN_TIMEOUT,
+            max_query_memory: settings.max_query_memory,
             compressors: settings.compressors,
             tls: settings.tls.resolve(tls)?,
             cosmos,
@@ -245,8 +261,8 @@ impl TryFrom<Settings> for Config {
 }
 
 /// Refuses settings that have no meaning if a cluster answers.
-fn check_with_upstream(topology: &Topology, cosmos: &Cosmos) -> Result<(), String> {
-    if *cosmos != Cosmos::default() {
+fn check_with_upstream(topology: &Topology, cosmos: &CosmosConfig) -> Result<(), String> {
+    if *cosmos != CosmosConfig::default() {
         return Err(
             "--upstream works without the features of Azure Cosmos DB: --cosmos, --strict and --request-units are for \
              documents in memory"

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 
 /// Where the documents are, if they are not in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Upstream {
+pub struct UpstreamConfig {
     pub uri: ClusterUri,
     pub login: UpstreamLogin,
     /// Do not start without the cluster.
@@ -59,7 +59,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl UpstreamArguments {
     /// Converts the arguments. The error is a message for the user.
-    pub(super) fn resolve(self) -> Result<Option<Upstream>, String> {
+    pub(super) fn resolve(self) -> Result<Option<UpstreamConfig>, String> {
         // Compose files pass unset variables as empty ones.
         let Some(uri) = self.upstream.filter(|uri| !uri.is_empty()) else {
             return match (self.upstream_required, self.upstream_login) {
@@ -68,17 +68,17 @@ impl UpstreamArguments {
                 _ => Ok(None),
             };
         };
-        Ok(Some(Upstream {
+        Ok(Some(UpstreamConfig {
             login: self.upstream_login,
             required: self.upstream_required,
-            ..Upstream::at(ClusterUri::parse(uri)?)
+            ..UpstreamConfig::at(ClusterUri::parse(uri)?)
         }))
     }
 }
 
-// === impl Upstream ===
+// === impl UpstreamConfig ===
 
-impl Upstream {
+impl UpstreamConfig {
     pub fn at(uri: ClusterUri) -> Self {
         Self {
             uri,

@@ -67,13 +67,13 @@ mod tests {
     use crate::engine::order_ids;
     use crate::interrupt::observe;
     use crate::query::Scope;
-    use crate::storage::{Namespace, Options};
+    use crate::storage::{CollectionOptions, Namespace};
     use crate::value::{DocBuf, Millis};
 
     /// Readers and writers of the collection do not wait while a long filter is planned.
     #[test]
     fn a_long_filter_is_planned_outside_the_lock() {
-        let collection = Collection::new(Namespace::new("db", "c"), Options::default());
+        let collection = Collection::new(Namespace::new("db", "c"), CollectionOptions::default());
         let collection = Arc::new(collection);
         let at = ReadPoint::at(Millis(0));
         collection.order_ids_now(at.now()).unwrap();

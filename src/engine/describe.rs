@@ -2,12 +2,16 @@
 
 use super::stats::put_number;
 use crate::storage::index::Index;
-use crate::storage::{Collection, Options, ReadPoint, View};
+use crate::storage::{Collection, CollectionOptions, ReadPoint, View};
 use crate::ttl::{DefaultTtl, IndexingMode};
 use crate::value::{DocBuf, DocBuilder, Value, ValueRef, equal};
 
 /// Writes the options of a collection as listCollections shows them.
-pub(super) fn put_options(options: &Options, default: DefaultTtl, out: &mut DocBuilder<'_>) {
+pub(super) fn put_options(
+    options: &CollectionOptions,
+    default: DefaultTtl,
+    out: &mut DocBuilder<'_>,
+) {
     if let Some(cap) = options.cap {
         out.put_bool("capped", true);
         put_number(out, "size", cap.bytes);

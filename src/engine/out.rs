@@ -163,7 +163,7 @@ mod tests {
         let mut cx = RowContext {
             vars: &vars,
             slice: &Endless,
-            limits: PipelineLimits::default(),
+            limits: PipelineLimits::new(true, usize::MAX),
             sources: &sources,
         };
         let into = CollectionName {

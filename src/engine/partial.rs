@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::interrupt::Limit;
 use crate::query::Vars;
 use crate::query::filter::Filter;
-use crate::storage::index::{Condition, IndexSpec};
+use crate::storage::index::{IndexSpec, PartialCondition};
 use crate::value::{Doc, Millis};
 
 #[derive(Debug)]
@@ -26,7 +26,7 @@ impl PartialFilter {
     }
 }
 
-impl Condition for PartialFilter {
+impl PartialCondition for PartialFilter {
     fn holds(&self, doc: Doc<'_>) -> bool {
         // A partial filter has no expressions that could fail. It does not stop when its command ends either: removing a
         // document from the index must give the same answer as adding it did.

@@ -104,7 +104,7 @@ codes! {
     93 InvalidReplicaSetConfig,
     94 NotYetInitialized,
     96 OperationFailed,
-    100 CannotSatisfyWriteConcern,
+    100 UnsatisfiableWriteConcern,
     111 NotExactValueField,
     112 WriteConflict,
     115 CommandNotSupported,

@@ -2,7 +2,7 @@
 //!
 //! The server passes one complete, validated message and a buffer to [`Handler::call`]. The handler appends exactly one
 //! reply document to the buffer, or returns [`Work`] that will append it, or a future that delivers it
-//! ([`Outcome::Awaited`]). A client that allows it gets a stream of replies: after each reply the server runs the same
+//! ([`CallOutcome::Awaited`]). A client that allows it gets a stream of replies: after each reply the server runs the same
 //! request again.
 //!
 //! A failed command has a reply like any other. [`Hangup`] means that the server cannot answer and must close the
@@ -46,7 +46,7 @@ pub trait Handler: Send + Sync + 'static {
         connection: &mut Self::Connection,
         request: Request,
         reply: &mut Vec<u8>,
-    ) -> Result<Outcome, Hangup>;
+    ) -> Result<CallOutcome, Hangup>;
 }
 
 /// The bytes that went over a connection since the last report.
@@ -73,7 +73,7 @@ pub enum TlsVersion {
 }
 
 /// The result of [`Handler::call`].
-pub enum Outcome {
+pub enum CallOutcome {
     /// The reply document is in the buffer.
     Replied,
     /// The reply document is in the buffer, and more replies follow: run the same request again for the next one. Only for
@@ -92,7 +92,7 @@ pub enum Outcome {
 pub struct Answer {
     /// The reply document.
     pub document: Bytes,
-    /// More replies follow, as in [`Outcome::Streaming`].
+    /// More replies follow, as in [`CallOutcome::Streaming`].
     pub streaming: bool,
 }
 
@@ -115,7 +115,7 @@ pub enum Progress {
     Blocking,
     /// The reply document is in the buffer.
     Done,
-    /// The reply document is in the buffer, and more replies follow, as in [`Outcome::Streaming`].
+    /// The reply document is in the buffer, and more replies follow, as in [`CallOutcome::Streaming`].
     Streaming,
 }
 

@@ -13,6 +13,7 @@ mod element_order;
 pub mod expr;
 pub mod filter;
 mod named;
+mod origin;
 pub mod pattern;
 pub mod projection;
 mod scope;
@@ -24,6 +25,7 @@ mod vars;
 
 pub use expr::Expr;
 pub use filter::Filter;
+pub use origin::{PathOrigin, of_read_path};
 pub use projection::Projection;
 pub use scope::Scope;
 pub use survey::{Survey, SurveyResult};

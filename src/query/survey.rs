@@ -38,6 +38,7 @@ pub struct Survey<'f> {
     /// True if whole documents may be embedded below the root.
     carries: bool,
     slow: bool,
+    random: bool,
 }
 
 /// The result of a survey.
@@ -46,6 +47,8 @@ pub struct SurveyResult {
     /// True if the trees name the root field in question.
     pub names_field: bool,
     pub is_slow: bool,
+    /// True if equal documents may give different results (`$rand`, `$sampleRate`).
+    pub is_random: bool,
 }
 
 /// More parts than this may take long, side by side or nested.
@@ -62,12 +65,14 @@ impl<'f> Survey<'f> {
             below: false,
             carries: false,
             slow: false,
+            random: false,
         };
         visit(&mut survey);
         survey.settle();
         SurveyResult {
             names_field: survey.found,
             is_slow: survey.slow,
+            is_random: survey.random,
         }
     }
 
@@ -121,6 +126,11 @@ impl<'f> Survey<'f> {
         self.slow = true;
     }
 
+    /// Notes that some part is random.
+    pub fn random(&mut self) {
+        self.random = true;
+    }
+
     pub fn expr(&mut self, expr: &Expr) {
         match expr {
             Expr::Field(path) => self.path(path.path()),
@@ -128,7 +138,10 @@ impl<'f> Survey<'f> {
             Expr::Var {
                 path: Some(path), ..
             } => self.path_below(path.path()),
-            Expr::Op(op) => op.survey(self),
+            Expr::Op(op) => {
+                self.random |= !op.is_pure();
+                op.survey(self);
+            }
             _ => {}
         }
         expr.each(&mut |within| self.expr(within));
@@ -159,6 +172,10 @@ mod tests {
             (doc! {"a": {"$elemMatch": {"_ts": 5}}}, false),
             (doc! {"$or": [{"a": 1}, {"$and": [{"_ts": 1}]}]}, true),
             (doc! {"$nor": [{"_ts": {"$not": {"$lt": 1}}}]}, true),
+            (doc! {"$or": [{"a": 1, "_ts": 5}, {}]}, true),
+            (doc! {"$or": [{}, {"$and": [{"_ts": 1}]}]}, true),
+            (doc! {"_ts": 5, "$alwaysFalse": 1}, true),
+            (doc! {"a": {"$elemMatch": {"$or": [{"_ts": 5}, {}]}}}, false),
             (doc! {"$expr": {"$gt": ["$_ts", 1]}}, true),
             (doc! {"$expr": {"$gt": ["$a._ts", 1]}}, false),
             (doc! {"$expr": {"$eq": ["$a", "_ts"]}}, false),

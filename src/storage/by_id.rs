@@ -68,7 +68,7 @@ mod tests {
 
     use super::*;
     use crate::storage::ReadPoint;
-    use crate::storage::{Collection, Namespace, Options};
+    use crate::storage::{Collection, CollectionOptions, Namespace};
     use crate::value::{DocBuf, Millis};
 
     fn id(value: impl Into<Bson>) -> DocBuf {
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn ids_that_are_equal_lead_to_the_same_document_however_they_are_written() {
-        let c = Collection::new(Namespace::new("d", "c"), Options::default());
+        let c = Collection::new(Namespace::new("d", "c"), CollectionOptions::default());
         let long = "x".repeat(5_000);
         let stored = [
             doc! {"_id": 1, "n": 1},
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn of_those_that_share_a_hash_the_right_one_is_found() {
-        let c = Collection::new(Namespace::new("d", "c"), Options::default());
+        let c = Collection::new(Namespace::new("d", "c"), CollectionOptions::default());
         let all: Vec<DocBuf> = (0..4).map(id).collect();
         let first = id(0);
         let hash = key::with(first.as_doc().get("_id"), |key| {

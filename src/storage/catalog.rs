@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::collection::LOCK_TIMEOUT;
 use super::namespace::Names;
-use super::{Collection, Namespace, Options, ReadPoint, Rules, SizeLimit, View};
+use super::{Collection, CollectionOptions, Namespace, ReadPoint, Rules, SizeLimit, View};
 use crate::clock::{self, Clock};
 use crate::error::{Code, Error};
 use crate::interrupt::run_blocking;
@@ -132,7 +132,7 @@ impl Catalog {
             return Ok((found, false));
         }
         let name = Namespace::new(database, collection);
-        let made = self.create(name, Options::default(), Millis(0), |_| ());
+        let made = self.create(name, CollectionOptions::default(), Millis(0), |_| ());
         Ok((made.unwrap(), true))
     }
 
@@ -140,7 +140,7 @@ impl Catalog {
     pub fn create(
         &self,
         namespace: Namespace,
-        options: Options,
+        options: CollectionOptions,
         now: Millis,
         prepare: impl FnOnce(&mut Rules<'_>),
     ) -> Result<Arc<Collection>, CreateError> {
@@ -166,7 +166,7 @@ impl Catalog {
             .unwrap_or_else(|| run_blocking(|| self.changing.lock()))
     }
 
-    fn made(&self, namespace: &Namespace, options: Options) -> Arc<Collection> {
+    fn made(&self, namespace: &Namespace, options: CollectionOptions) -> Arc<Collection> {
         let made = Collection::new(namespace.clone(), options).with_limit(self.limit);
         Arc::new(made.with(self.clock.clone(), Arc::clone(&self.freed)))
     }
@@ -437,7 +437,12 @@ mod tests {
         let catalog = Catalog::new();
         let names = [Namespace::new("db", "a"), Namespace::new("db", "b")];
         let ends = |rules: &mut Rules<'_>| rules.set_default_ttl(DefaultTtl::Seconds(1), None);
-        let made = catalog.create(names[0].clone(), Options::default(), Millis(0), ends);
+        let made = catalog.create(
+            names[0].clone(),
+            CollectionOptions::default(),
+            Millis(0),
+            ends,
+        );
         let made = made.unwrap();
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {

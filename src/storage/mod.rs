@@ -62,7 +62,7 @@ pub use catalog::{Catalog, CreateError, Damaged, OtherCase, RenameError, free};
 pub use collection::{Collection, Dropped};
 pub use expiry::{DateRuleChange, DateRuleMigration, Slice};
 pub use namespace::Namespace;
-pub use options::{Cap, Options, SizeLimit};
+pub use options::{Cap, CollectionOptions, SizeLimit};
 pub use order::IdOrderBuild;
 pub use read_point::ReadPoint;
 pub use record::RecordId;

@@ -7,7 +7,7 @@ use crate::value::DocBuf;
 
 /// The settings of a collection that `create` and `collMod` set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct CollectionOptions {
     /// The limits of a capped collection, which evicts its oldest documents.
     pub cap: Option<Cap>,
     /// `indexingPolicy.indexingMode`, if the client gave one.

@@ -137,12 +137,12 @@ mod tests {
     use super::*;
     use crate::interrupt::Limit;
     use crate::storage::index::Index;
-    use crate::storage::{Namespace, Options};
+    use crate::storage::{CollectionOptions, Namespace};
     use bson::doc;
     use std::ops::Bound;
 
     fn collection(documents: i32, now: Millis) -> Arc<Collection> {
-        let made = Collection::new(Namespace::new("db", "c"), Options::default());
+        let made = Collection::new(Namespace::new("db", "c"), CollectionOptions::default());
         for n in 0..documents {
             let document = doc! {"_id": n}.to_vec().unwrap();
             let added = made.write(now, |writer| writer.insert(&document)).unwrap();

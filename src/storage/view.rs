@@ -8,7 +8,7 @@ use super::collection::State;
 use super::contents::Contents;
 use super::idmap::IdMap;
 use super::index::{ID_INDEX, Index, IndexKeys, IndexNumber, IndexUsage};
-use super::{Namespace, Options, ReadPoint, RecordId, Stored, Totals};
+use super::{CollectionOptions, Namespace, ReadPoint, RecordId, Stored, Totals};
 use crate::ttl::{DefaultTtl, End, TsIndex};
 use crate::value::{Doc, Millis};
 
@@ -251,7 +251,7 @@ impl<'a> View<'a> {
         self.contents().ts_index()
     }
 
-    pub fn options(&self) -> &'a Options {
+    pub fn options(&self) -> &'a CollectionOptions {
         self.state.options()
     }
 

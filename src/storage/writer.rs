@@ -10,7 +10,7 @@ use super::contents::{Cause, Change, Contents};
 use super::idmap::with_id_key;
 use super::index::{Index, IndexKeys, KeyBytes};
 use super::stored::Stamp;
-use super::{Cap, Options, ReadPoint, RecordId, Stored, View};
+use super::{Cap, CollectionOptions, ReadPoint, RecordId, Stored, View};
 use crate::error::Error;
 use crate::ttl::OwnTtl;
 use crate::value::{Doc, Millis, Patch};
@@ -144,7 +144,7 @@ impl<'a> Writer<'a> {
         self.state.contents_mut()
     }
 
-    pub(super) fn options_mut(&mut self) -> &mut Options {
+    pub(super) fn options_mut(&mut self) -> &mut CollectionOptions {
         self.state.options_mut()
     }
 

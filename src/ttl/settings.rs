@@ -247,7 +247,7 @@ mod tests {
             let key = DocBuf::from((*key).clone());
             let given = DocBuf::from(doc! {"value": value.clone()});
             let given = given.as_doc().get("value");
-            for (door, code, end, expected) in [
+            for (setter, code, end, expected) in [
                 (
                     Expiry::Create(spec.as_doc()),
                     Code::CannotCreateIndex,
@@ -256,7 +256,7 @@ mod tests {
                 ),
                 (Expiry::Change, Code::InvalidOptions, "", change),
             ] {
-                let parsed = door.parse(given, key.as_doc()).map_err(|error| {
+                let parsed = setter.parse(given, key.as_doc()).map_err(|error| {
                     assert_eq!(error.code(), code, "{error}");
                     error.message().to_owned()
                 });

@@ -19,7 +19,7 @@ use tracing::{info, warn};
 use super::dial::Dialer;
 use super::link::Link;
 use crate::clock::monotonic;
-use crate::config::{Topology, Upstream, UpstreamLogin};
+use crate::config::{Topology, UpstreamConfig, UpstreamLogin};
 use crate::error::{Code, Error};
 
 pub struct Cluster {
@@ -36,7 +36,7 @@ pub struct Cluster {
 #[derive(Debug, Clone, Default)]
 pub struct ClusterState {
     /// The node that takes commands now.
-    pub node: Option<Arc<Node>>,
+    pub node: Option<Arc<ClusterNode>>,
     /// What the cluster was when a node could last take commands.
     pub kind: Option<ClusterKind>,
     /// How often the node has changed.
@@ -45,7 +45,7 @@ pub struct ClusterState {
 
 /// A node that takes commands. A new primary, and a primary that comes back, is a new node.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Node {
+pub struct ClusterNode {
     pub address: ServerAddress,
     pub generation: u64,
 }
@@ -68,7 +68,7 @@ const SELECTION_TIMEOUT: Duration = Duration::from_secs(30);
 impl Cluster {
     /// Looks for the cluster and logs in. If the cluster is not there yet, it is looked for in the background. The error is a
     /// message for the operator.
-    pub async fn open(upstream: &Upstream) -> Result<Self, String> {
+    pub async fn open(upstream: &UpstreamConfig) -> Result<Self, String> {
         let cluster = Self::new(upstream).await?;
         let status = doc! {"connectionStatus": 1};
         let admin = cluster.client.database("admin");
@@ -92,7 +92,7 @@ impl Cluster {
     }
 
     /// Refuses to pass the clients' logins on if Sundown itself may not do anything: it keeps settings in the cluster.
-    async fn check_rights(&self, upstream: &Upstream) -> Result<(), String> {
+    async fn check_rights(&self, upstream: &UpstreamConfig) -> Result<(), String> {
         if upstream.login == UpstreamLogin::Own || self.has_user {
             return Ok(());
         }
@@ -106,7 +106,7 @@ impl Cluster {
         }
     }
 
-    async fn new(upstream: &Upstream) -> Result<Self, String> {
+    async fn new(upstream: &UpstreamConfig) -> Result<Self, String> {
         let mut options = ClientOptions::parse(upstream.uri.with_secrets())
             .await
             .map_err(|problem| format!("--upstream {}: {}", upstream.uri, problem.kind))?;
@@ -144,14 +144,14 @@ impl Cluster {
     }
 
     /// Returns whether the node takes commands now.
-    pub fn is_current(&self, node: &Node) -> bool {
+    pub fn is_current(&self, node: &ClusterNode) -> bool {
         let state = self.state.borrow();
         let current = state.node.as_deref();
         current.is_some_and(|current| current.generation == node.generation)
     }
 
     /// Waits for a node that takes commands.
-    pub async fn node(&self, deadline: Instant) -> Result<Arc<Node>, Error> {
+    pub async fn node(&self, deadline: Instant) -> Result<Arc<ClusterNode>, Error> {
         let mut state = self.state.clone();
         let found = async {
             let found = state.wait_for(|state| state.node.is_some()).await;
@@ -164,7 +164,7 @@ impl Cluster {
     }
 
     /// Waits until another node takes commands, or for this long.
-    pub async fn node_changes(&self, from: &Node, at_most: Duration) {
+    pub async fn node_changes(&self, from: &ClusterNode, at_most: Duration) {
         let mut state = self.state.clone();
         let other = state.wait_for(|state| {
             let node = state.node.as_deref();
@@ -255,7 +255,7 @@ impl ClusterState {
         }
         info!(node = %server.address(), kind = ?server.server_type(), "upstream: this node takes commands");
         self.generation += 1;
-        self.node = Some(Arc::new(Node {
+        self.node = Some(Arc::new(ClusterNode {
             address: server.address().clone(),
             generation: self.generation,
         }));

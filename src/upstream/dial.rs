@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-use super::cluster::Node;
+use super::cluster::ClusterNode;
 use super::link::{Link, Socket};
 use crate::auth::{ClientExchange, Mechanism};
 use crate::config::UpstreamLogin;
@@ -79,7 +79,11 @@ impl Dialer {
     }
 
     /// Opens a connection to the node, and logs in.
-    pub async fn dial(&self, node: &Arc<Node>, patience: Duration) -> Result<Link, DialError> {
+    pub async fn dial(
+        &self,
+        node: &Arc<ClusterNode>,
+        patience: Duration,
+    ) -> Result<Link, DialError> {
         let patience = patience.min(self.connect_timeout);
         let connected = tokio::time::timeout(patience, async {
             let socket = self.connect(&node.address).await?;

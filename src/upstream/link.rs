@@ -8,12 +8,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-use super::cluster::Node;
+use super::cluster::ClusterNode;
 use crate::wire::{Compressor, Request, put_request, take_reply};
 
 pub struct Link {
     socket: Socket,
-    node: Arc<Node>,
+    node: Arc<ClusterNode>,
     /// Compresses requests, if the node has agreed to it.
     pub(super) compressor: Option<Compressor>,
     input: BytesMut,
@@ -34,7 +34,7 @@ const KEEP: usize = 256 * 1024;
 // === impl Link ===
 
 impl Link {
-    pub(super) fn new(socket: Socket, node: Arc<Node>) -> Self {
+    pub(super) fn new(socket: Socket, node: Arc<ClusterNode>) -> Self {
         Self {
             socket,
             node,
@@ -45,7 +45,7 @@ impl Link {
         }
     }
 
-    pub fn node(&self) -> &Arc<Node> {
+    pub fn node(&self) -> &Arc<ClusterNode> {
         &self.node
     }
 

@@ -4,8 +4,8 @@
 //! forwards the bytes that clients send, except for the few fields that the rules change.
 
 mod ask;
-mod book;
 mod cluster;
+mod command_rules;
 mod dial;
 mod link;
 mod proxy;
@@ -21,4 +21,4 @@ mod status;
 pub use ask::{Ask, Lost};
 pub use cluster::Cluster;
 pub use proxy::Proxy;
-pub use rules::{DateRule, Former, HIDDEN_FIELD, Rules};
+pub use rules::{CollectionRules, DateRule, Former, HIDDEN_FIELD};

@@ -6,19 +6,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::ask::{Ask, Lost};
-use super::book::CommandRules;
 use super::cluster::Cluster;
+use super::command_rules::CommandRules;
 use super::relay::{LinkSlot, Relay, RelayCounters};
-use super::rewrite::{self, Cursors, Moment, check_database};
+use super::rewrite::{self, CursorRules, Moment, check_database};
 use super::schema;
-use super::settings::{Options as SettingsOptions, Settings};
+use super::settings::{RuleSettings, SettingsOptions};
 use super::statistics;
 use super::status;
 use crate::clock::Clock;
 use crate::command::{self, Announced, Commands, Context, Route, find};
 use crate::config::{Config, UpstreamLogin};
 use crate::error::{Error, Hangup};
-use crate::handler::{Answer, Handler, Outcome, Peer, Traffic};
+use crate::handler::{Answer, CallOutcome, Handler, Peer, Traffic};
 use crate::value::{Doc, DocBuf, is_true};
 use crate::wire::{CompressedMessage, Request};
 
@@ -28,9 +28,9 @@ pub struct Proxy {
     local: Commands,
     cluster: Arc<Cluster>,
     counters: Arc<RelayCounters>,
-    settings: Settings,
+    settings: RuleSettings,
     /// The open cursors whose rows are changed on their way.
-    cursors: Arc<Cursors>,
+    cursors: Arc<CursorRules>,
     login: UpstreamLogin,
     expose_ts: bool,
 }
@@ -51,7 +51,7 @@ impl Proxy {
     pub fn new(cluster: Arc<Cluster>, config: &Config, clock: Clock) -> Self {
         let login = config.upstream.as_ref().map(|upstream| upstream.login);
         let options = SettingsOptions::default();
-        let settings = Settings::start(cluster.client().clone(), clock.clone(), &options);
+        let settings = RuleSettings::start(cluster.client().clone(), clock.clone(), &options);
         let context = Context::in_front_of(Arc::clone(&cluster) as _, config.clone(), clock);
         Self {
             local: Commands::new(context),
@@ -361,7 +361,7 @@ impl Handler for Proxy {
         connection: &mut ProxyConnection,
         request: Request,
         reply: &mut Vec<u8>,
-    ) -> Result<Outcome, Hangup> {
+    ) -> Result<CallOutcome, Hangup> {
         let name = request.body().first();
         let command = name.and_then(|name| find(name.name_bytes()));
         let route = command.map_or(Route::WithoutTtl, |command| command.facts.route);
@@ -374,7 +374,7 @@ impl Handler for Proxy {
                         .any(|field| request.body().has(field.as_bytes()));
                 if logs_in {
                     let answer = self.hello_with_login(connection, request)?;
-                    return Ok(Outcome::Awaited(answer));
+                    return Ok(CallOutcome::Awaited(answer));
                 }
                 return self.local.call(&mut connection.local, request, reply);
             }
@@ -395,9 +395,9 @@ impl Handler for Proxy {
         };
         if let Err(error) = checked {
             error.write_reply(reply);
-            return Ok(Outcome::Replied);
+            return Ok(CallOutcome::Replied);
         }
-        Ok(Outcome::Awaited(match route {
+        Ok(CallOutcome::Awaited(match route {
             Route::Status => self.status(connection, request),
             Route::Documents => self.documents(connection, request),
             Route::Schema => self.schema(connection, request),
@@ -426,7 +426,7 @@ impl Lost {
 
 // === impl Cluster ===
 
-impl command::Upstream for Cluster {
+impl command::AnnouncedCluster for Cluster {
     fn announced(&self) -> Option<Announced> {
         let kind = self.state().kind?;
         Some(Announced {

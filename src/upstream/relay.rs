@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use super::ask::{Ask, Lost};
 use super::cluster::Cluster;
 use super::link::Link;
-use super::retry::{Refusal, Retry};
+use super::retry::{Refusal, RetryRule};
 use crate::clock::monotonic;
 use crate::value::Doc;
 use crate::wire::Request;
@@ -93,7 +93,7 @@ impl Relay {
         usable.then_some(open)
     }
 
-    async fn send(&mut self, request: &Request, retry: Retry) -> Result<Bytes, Lost> {
+    async fn send(&mut self, request: &Request, retry: RetryRule) -> Result<Bytes, Lost> {
         let deadline = monotonic() + self.cluster.selection_timeout;
         self.counters.forwarded.fetch_add(1, Ordering::Relaxed);
         let mut first = true;
@@ -135,7 +135,7 @@ impl Relay {
 
 impl Ask for Relay {
     async fn ask(&mut self, request: Request) -> Result<Bytes, Lost> {
-        let retry = Retry::of(&request);
+        let retry = RetryRule::of(&request);
         self.send(&request, retry).await
     }
 }

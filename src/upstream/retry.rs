@@ -12,7 +12,7 @@ use crate::wire::Request;
 
 /// What a failure means for a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Retry {
+pub enum RetryRule {
     /// A read, or the end of a transaction: the cluster may run it twice.
     Repeatable,
     /// A write with a transaction number: the cluster runs it once, however often it is sent.
@@ -39,9 +39,9 @@ const NOT_PRIMARY: [i32; 3] = [10107, 13435, 10058];
 /// Errors of a node that has perhaps done something.
 const INTERRUPTED: [i32; 5] = [11600, 11602, 13436, 189, 91];
 
-// === impl Retry ===
+// === impl RetryRule ===
 
-impl Retry {
+impl RetryRule {
     pub fn of(request: &Request) -> Self {
         let body = request.body();
         let Some(name) = body.first() else {
@@ -139,58 +139,64 @@ mod tests {
 
     use super::*;
 
-    fn of(command: Document) -> Retry {
-        Retry::of(&Request::new(command.to_vec().unwrap()))
+    fn of(command: Document) -> RetryRule {
+        RetryRule::of(&Request::new(command.to_vec().unwrap()))
     }
 
     #[test]
     fn which_commands_may_be_repeated() {
         let rows = [
-            (doc! {"find": "c"}, Retry::Repeatable),
-            (doc! {"count": "c"}, Retry::Repeatable),
+            (doc! {"find": "c"}, RetryRule::Repeatable),
+            (doc! {"count": "c"}, RetryRule::Repeatable),
             (
                 doc! {"aggregate": "c", "pipeline": [{"$match": {}}]},
-                Retry::Repeatable,
+                RetryRule::Repeatable,
             ),
-            (doc! {"aggregate": "c", "pipeline": []}, Retry::Repeatable),
+            (
+                doc! {"aggregate": "c", "pipeline": []},
+                RetryRule::Repeatable,
+            ),
             (
                 doc! {"aggregate": "c", "pipeline": [{"$out": "d"}]},
-                Retry::Unrepeatable,
+                RetryRule::Unrepeatable,
             ),
             (
                 doc! {"aggregate": "c", "pipeline": [{"$match": {}}, {"$merge": "d"}]},
-                Retry::Unrepeatable,
+                RetryRule::Unrepeatable,
             ),
             (
                 doc! {"getMore": 5_i64, "collection": "c"},
-                Retry::Unrepeatable,
+                RetryRule::Unrepeatable,
             ),
-            (doc! {"insert": "c"}, Retry::Unrepeatable),
-            (doc! {"insert": "c", "txnNumber": 1_i64}, Retry::Numbered),
+            (doc! {"insert": "c"}, RetryRule::Unrepeatable),
+            (
+                doc! {"insert": "c", "txnNumber": 1_i64},
+                RetryRule::Numbered,
+            ),
             (
                 doc! {"findAndModify": "c", "txnNumber": 1_i64},
-                Retry::Numbered,
+                RetryRule::Numbered,
             ),
             (
                 doc! {"insert": "c", "txnNumber": 1_i64, "autocommit": false},
-                Retry::InTransaction,
+                RetryRule::InTransaction,
             ),
             (
                 doc! {"find": "c", "txnNumber": 1_i64, "autocommit": false},
-                Retry::InTransaction,
+                RetryRule::InTransaction,
             ),
             (
                 doc! {"commitTransaction": 1, "txnNumber": 1_i64, "autocommit": false},
-                Retry::Commit,
+                RetryRule::Commit,
             ),
             (
                 doc! {"abortTransaction": 1, "txnNumber": 1_i64, "autocommit": false},
-                Retry::Repeatable,
+                RetryRule::Repeatable,
             ),
-            (doc! {"create": "c"}, Retry::Unrepeatable),
-            (doc! {"listIndexes": "c"}, Retry::Repeatable),
-            (doc! {"nosuch": 1}, Retry::Unrepeatable),
-            (doc! {}, Retry::Unrepeatable),
+            (doc! {"create": "c"}, RetryRule::Unrepeatable),
+            (doc! {"listIndexes": "c"}, RetryRule::Repeatable),
+            (doc! {"nosuch": 1}, RetryRule::Unrepeatable),
+            (doc! {}, RetryRule::Unrepeatable),
         ];
         for (command, retry) in rows {
             assert_eq!(of(command.clone()), retry, "{command}");

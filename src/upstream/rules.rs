@@ -8,7 +8,7 @@ pub const HIDDEN_FIELD: &str = "_sundown";
 
 /// The rules of one collection. Immutable: a change makes new rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rules {
+pub struct CollectionRules {
     /// The collection has, or once had, a DefaultTTL: its documents carry the hidden fields, and every write renews them.
     pub stamped: bool,
     /// The writes also store `_ts`, in seconds. A cluster that keeps `_ts` itself (Sundown) does not need it.
@@ -33,8 +33,8 @@ pub struct Rules {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Former {
     /// Has no former rules of its own.
-    pub rules: Rules,
-    /// The last moment at which these rules ended a document. See [`Rules::former_at`].
+    pub rules: CollectionRules,
+    /// The last moment at which these rules ended a document. See [`CollectionRules::former_at`].
     pub until: Millis,
 }
 
@@ -47,9 +47,9 @@ pub struct DateRule {
     pub filter: Option<DocBuf>,
 }
 
-// === impl Rules ===
+// === impl CollectionRules ===
 
-impl Rules {
+impl CollectionRules {
     /// The rules of a collection whose documents never end and that Sundown has not touched.
     pub const NONE: Self = Self {
         stamped: false,

@@ -4,44 +4,48 @@
 use bytes::Bytes;
 
 use super::ask::{Ask, Lost};
-use super::book::CommandRules;
+use super::command_rules::CommandRules;
 use super::rewrite::Rulebook;
-use super::settings::{Settings, doors};
+use super::settings::{RuleSettings, ddl};
 use crate::command::find;
 use crate::error::{Error, Result};
 use crate::value::{Doc, is_true};
 use crate::wire::Request;
 
 /// Runs the command.
-pub async fn run(settings: &Settings, ask: &mut impl Ask, request: Request) -> Result<Bytes, Lost> {
+pub async fn run(
+    settings: &RuleSettings,
+    ask: &mut impl Ask,
+    request: Request,
+) -> Result<Bytes, Lost> {
     let first = request.body().first();
     let command = first.and_then(|first| find(first.name_bytes()));
     match command.map_or("", |command| command.name) {
-        "create" => doors::create(settings, ask, &request).await,
-        "collMod" => doors::coll_mod(settings, ask, &request).await,
-        "createIndexes" => doors::create_indexes(settings, ask, &request).await,
-        "customAction" => doors::custom_action(settings, ask, &request).await,
-        "dropIndexes" => doors::drop_indexes(settings, ask, &request).await,
-        "drop" => doors::drop_collection(settings, ask, &request).await,
-        "dropDatabase" => doors::drop_database(settings, ask, &request).await,
-        "renameCollection" => doors::rename(settings, ask, &request).await,
-        "listIndexes" => doors::list_indexes(settings, ask, &request).await,
-        "listCollections" => doors::list_collections(settings, ask, &request).await,
-        "listDatabases" => doors::list_databases(ask, &request).await,
+        "create" => ddl::create(settings, ask, &request).await,
+        "collMod" => ddl::coll_mod(settings, ask, &request).await,
+        "createIndexes" => ddl::create_indexes(settings, ask, &request).await,
+        "customAction" => ddl::custom_action(settings, ask, &request).await,
+        "dropIndexes" => ddl::drop_indexes(settings, ask, &request).await,
+        "drop" => ddl::drop_collection(settings, ask, &request).await,
+        "dropDatabase" => ddl::drop_database(settings, ask, &request).await,
+        "renameCollection" => ddl::rename(settings, ask, &request).await,
+        "listIndexes" => ddl::list_indexes(settings, ask, &request).await,
+        "listCollections" => ddl::list_collections(settings, ask, &request).await,
+        "listDatabases" => ddl::list_databases(ask, &request).await,
         "shardCollection" => ask.ask(request).await,
         other => Err(Error::not_implemented(format!("{other} with --upstream")).into()),
     }
 }
 
 /// The target of an `$out`, which becomes another collection of the same name and keeps its settings.
-pub struct Replaced(Option<doors::Replacing>);
+pub struct Replaced(Option<ddl::Replacing>);
 
 // === impl Replaced ===
 
 impl Replaced {
     /// Announces that the target is replaced, if the command ends in an `$out` and the target has rules.
     pub async fn begin(
-        settings: &Settings,
+        settings: &RuleSettings,
         request: &Request,
         book: &CommandRules,
     ) -> Result<Self> {
@@ -51,7 +55,7 @@ impl Replaced {
         if book.rules(database, collection).is_none() {
             return Ok(Self(None));
         }
-        let replacing = doors::replacing(settings, database, collection).await?;
+        let replacing = ddl::replacing(settings, database, collection).await?;
         Ok(Self(Some(replacing)))
     }
 

@@ -7,9 +7,9 @@ use bson::{Bson, Document};
 use bytes::Bytes;
 
 use super::ask::{Ask, Lost};
-use super::book::CommandRules;
+use super::command_rules::CommandRules;
 use super::rewrite::Rulebook;
-use super::settings::{Measured, Settings, is_physical_name};
+use super::settings::{Measured, RuleSettings, is_physical_name};
 use crate::command::find;
 use crate::error::{Error, Result};
 use crate::value::{Doc, DocBuf, is_true};
@@ -19,7 +19,11 @@ use crate::wire::Request;
 const PARTS: [&str; 5] = ["keyPattern", "min", "max", "maxSize", "maxObjects"];
 
 /// Runs the command.
-pub async fn run(settings: &Settings, ask: &mut impl Ask, request: Request) -> Result<Bytes, Lost> {
+pub async fn run(
+    settings: &RuleSettings,
+    ask: &mut impl Ask,
+    request: Request,
+) -> Result<Bytes, Lost> {
     let first = request.body().first();
     let command = first.and_then(|first| find(first.name_bytes()));
     match command.map_or("", |command| command.name) {
@@ -32,7 +36,7 @@ pub async fn run(settings: &Settings, ask: &mut impl Ask, request: Request) -> R
 }
 
 async fn coll_stats(
-    settings: &Settings,
+    settings: &RuleSettings,
     ask: &mut impl Ask,
     request: Request,
 ) -> Result<Bytes, Lost> {
@@ -51,7 +55,7 @@ async fn coll_stats(
 }
 
 async fn data_size(
-    settings: &Settings,
+    settings: &RuleSettings,
     ask: &mut impl Ask,
     request: Request,
 ) -> Result<Bytes, Lost> {
@@ -81,7 +85,7 @@ async fn data_size(
 }
 
 async fn db_stats(
-    settings: &Settings,
+    settings: &RuleSettings,
     ask: &mut impl Ask,
     request: Request,
 ) -> Result<Bytes, Lost> {
@@ -131,7 +135,7 @@ async fn db_stats(
 
 /// What has ended is deleted first, so that documents and index entries are counted alike.
 async fn validate(
-    settings: &Settings,
+    settings: &RuleSettings,
     ask: &mut impl Ask,
     request: Request,
 ) -> Result<Bytes, Lost> {
@@ -162,7 +166,7 @@ async fn validate(
 
 /// Runs an aggregate that begins with `$collStats`, if its collection has rules. Returns `None` for all others.
 pub async fn stage(
-    settings: &Settings,
+    settings: &RuleSettings,
     ask: &mut impl Ask,
     request: &Request,
     book: &CommandRules,
@@ -180,7 +184,7 @@ pub async fn stage(
 }
 
 async fn corrected_stage(
-    settings: &Settings,
+    settings: &RuleSettings,
     ask: &mut impl Ask,
     request: &Request,
     book: &CommandRules,

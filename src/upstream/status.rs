@@ -7,11 +7,15 @@ use bytes::Bytes;
 
 use super::cluster::ClusterState;
 use super::relay::RelayCounters;
-use super::settings::Status;
+use super::settings::SettingsStatus;
 use crate::value::{Doc, DocBuf};
 
 /// Describes the connection to the cluster.
-pub fn section(state: &ClusterState, counters: &RelayCounters, settings: &Status) -> Document {
+pub fn section(
+    state: &ClusterState,
+    counters: &RelayCounters,
+    settings: &SettingsStatus,
+) -> Document {
     let node = state.node.as_ref().map(|node| node.address.to_string());
     let figure = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed) as i64;
     doc! {
@@ -46,7 +50,7 @@ pub fn section(state: &ClusterState, counters: &RelayCounters, settings: &Status
 
 /// Adds what the sweeper has done to what the cluster's TTL monitor has done. How many ended documents are not deleted yet is
 /// not shown: to count them, every document would have to be examined.
-pub fn with_deleted(reply: &Bytes, settings: &Status) -> Bytes {
+pub fn with_deleted(reply: &Bytes, settings: &SettingsStatus) -> Bytes {
     let Ok(mut status) = Document::from_reader(&reply[..]) else {
         return reply.clone();
     };

@@ -107,6 +107,34 @@ impl Decimal {
         Self::from_f64_digits(value, 34)
     }
 
+    /// Converts a double without loss where 34 digits are enough, with no more digits behind the point than it needs.
+    pub fn from_f64_exact(value: f64) -> Self {
+        const END: u128 = 10u128.pow(34);
+        let bits = value.to_bits();
+        let exponent = ((bits >> 52) & 0x7ff) as i32;
+        if value == 0.0 || exponent == 0 || exponent == 0x7ff {
+            return Self::from_f64_full(value);
+        }
+        let mantissa = (bits & ((1 << 52) - 1)) | (1 << 52);
+        let odd = u128::from(mantissa >> mantissa.trailing_zeros());
+        // The value is `odd` times a power of two.
+        let power = exponent - 1075 + mantissa.trailing_zeros() as i32;
+        let exact = match u32::try_from(power) {
+            Ok(power) => 2u128
+                .checked_pow(power)
+                .and_then(|factor| odd.checked_mul(factor)),
+            Err(_) => 5u128
+                .checked_pow(power.unsigned_abs())
+                .and_then(|factor| odd.checked_mul(factor)),
+        };
+        exact
+            .filter(|coefficient| *coefficient < END)
+            .and_then(|coefficient| {
+                Self::from_parts(value.is_sign_negative(), coefficient, power.min(0))
+            })
+            .unwrap_or_else(|| Self::from_f64_full(value))
+    }
+
     fn from_f64_digits(value: f64, digits: usize) -> Self {
         if value.is_nan() {
             return Self::NAN;

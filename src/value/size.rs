@@ -19,6 +19,18 @@ pub fn check_size(size: usize) -> Result<()> {
     Ok(())
 }
 
+/// The largest value inside a pipeline. MongoDB has no such limit: there, the memory of stages and accumulators is limited.
+const MAX_COMPUTED: usize = 256 * 1024 * 1024;
+
+/// Refuses a size above the limit for values inside a pipeline. What leaves the pipeline is checked with [`check_size`].
+#[inline]
+pub fn check_computed(size: usize) -> Result<()> {
+    if size > MAX_COMPUTED {
+        return Err(too_large(size));
+    }
+    Ok(())
+}
+
 /// Returns the error for an invalid document size, including a negative size from the wire.
 pub fn too_large(size: impl Display + UpperHex) -> Error {
     Error::new(

@@ -210,11 +210,29 @@ const KNOWN: &[Known] = &[
         },
     },
     Known {
-        reason: "fault: FAULTS.md B2: $sum and $avg compensate differently",
+        reason: "8.2: $add and $multiply go from left to right, without compensation (evaluate_math.cpp, AddState, MultiplyState)",
         is: |found, _| {
-            (found.says("$sum") || found.says("$avg"))
+            (found.says("$add") || found.says("$multiply"))
                 && found.both_answer()
                 && same_when(found, rounded)
+        },
+    },
+    Known {
+        reason: "8.2: a text with an offset goes with the timezone UTC (date_time_support.cpp, loadTimeZoneInfo)",
+        is: |found, _| {
+            found.codes() == (241, 0)
+                && found.says("$dateFromString")
+                && found.names_with("timezone", |zone| *zone == Bson::from("UTC"))
+        },
+    },
+    Known {
+        reason: "8.2: a time of four digits has a fraction of -9999999 microseconds instead of -99999 (timelib.h, TIMELIB_UNSET)",
+        is: |found, _| {
+            found.both_answer()
+                && ["$dateFromString", "$toDate", "$convert"]
+                    .iter()
+                    .any(|name| found.says(name))
+                && found.script_has(|value| value.as_str().is_some_and(has_four_digits))
         },
     },
     Known {
@@ -434,3 +452,9 @@ const KNOWN: &[Known] = &[
         },
     },
 ];
+
+/// Returns true if the text has a word of four digits.
+fn has_four_digits(text: &str) -> bool {
+    text.split(|c: char| !c.is_ascii_digit())
+        .any(|digits| digits.len() == 4)
+}

@@ -41,7 +41,7 @@ struct Cursor {
     with_ts: bool,
 }
 
-type Outcome = Result<(), String>;
+type StepResult = Result<(), String>;
 
 // === impl Setting ===
 
@@ -74,11 +74,11 @@ impl Run {
         &self.model
     }
 
-    pub fn finish(&mut self) -> Outcome {
+    pub fn finish(&mut self) -> StepResult {
         self.check()
     }
 
-    pub fn step(&mut self, step: &Step) -> Outcome {
+    pub fn step(&mut self, step: &Step) -> StepResult {
         match step {
             Step::Command(command) => self.command(command, false).map(drop),
             Step::Retryable(command) => self.command(command, true),
@@ -126,7 +126,7 @@ impl Run {
         }
     }
 
-    fn command(&mut self, command: &Document, retryable: bool) -> Outcome {
+    fn command(&mut self, command: &Document, retryable: bool) -> StepResult {
         let verb = command.keys().next().expect("a command").clone();
         let before = self.model.collections.clone();
         let Some(expected) = expect(&mut self.model, command) else {
@@ -159,7 +159,7 @@ impl Run {
     }
 
     /// Checks that a repeated write gets the same reply as before, whatever has happened since.
-    fn resend(&mut self) -> Outcome {
+    fn resend(&mut self) -> StepResult {
         let Some((command, first)) = self.last.clone() else {
             return Ok(());
         };
@@ -176,7 +176,7 @@ impl Run {
         Ok(())
     }
 
-    fn open(&mut self, slot: usize, command: &Document) -> Outcome {
+    fn open(&mut self, slot: usize, command: &Document) -> StepResult {
         self.model.begin();
         let (_, collection) = command.iter().next().expect("a command");
         let collection = collection.as_str().expect("a collection").to_owned();
@@ -216,7 +216,7 @@ impl Run {
         Ok(())
     }
 
-    fn more(&mut self, slot: usize, size: i32) -> Outcome {
+    fn more(&mut self, slot: usize, size: i32) -> StepResult {
         let Some(mut cursor) = self.cursors[slot].take() else {
             return Ok(());
         };
@@ -245,7 +245,7 @@ impl Run {
     }
 
     /// Checks all contents in every possible way.
-    fn check(&mut self) -> Outcome {
+    fn check(&mut self) -> StepResult {
         self.model.begin();
         let documents = self.model.collections.values().map(|c| c.docs.len());
         let documents = documents.sum::<usize>() as i64;
@@ -315,7 +315,7 @@ impl Run {
 
 impl Cursor {
     /// Takes in the rows. At the end, no document may be missing that existed all the time and was not changed.
-    fn receive(&mut self, rows: &[Document], model: &Model) -> Outcome {
+    fn receive(&mut self, rows: &[Document], model: &Model) -> StepResult {
         let collection = model.get(&self.collection);
         for row in rows {
             let id = row.get("_id").ok_or("a row without _id")?;
@@ -362,7 +362,7 @@ fn same_value_of(reply: &Document, field: &str) -> Option<Vec<u8>> {
     Some(doc! {"": value.clone()}.to_vec().expect("encodes"))
 }
 
-fn compare_reply(expected: &Expect, reply: &Document, world: &mut World) -> Outcome {
+fn compare_reply(expected: &Expect, reply: &Document, world: &mut World) -> StepResult {
     let failed = failure(reply);
     if let Expect::Error(code) = expected {
         return match failed {
@@ -489,7 +489,7 @@ fn at<'a>(reply: &'a Document, path: &str) -> Option<&'a Bson> {
     parts.fold(first, |value, part| value?.as_document()?.get(part))
 }
 
-fn ordered(expected: &[Document], rows: &[Document]) -> Outcome {
+fn ordered(expected: &[Document], rows: &[Document]) -> StepResult {
     let good = expected.len() == rows.len() && expected.iter().zip(rows).all(|(a, b)| same(a, b));
     if good {
         Ok(())
@@ -520,7 +520,7 @@ fn key(row: &Document) -> Vec<u8> {
     row.to_vec().expect("encodes")
 }
 
-fn set(expected: &[Document], rows: &[Document]) -> Outcome {
+fn set(expected: &[Document], rows: &[Document]) -> StepResult {
     let mut a: Vec<_> = expected.iter().map(key).collect();
     let mut b: Vec<_> = rows.iter().map(key).collect();
     a.sort_unstable();
@@ -532,7 +532,7 @@ fn set(expected: &[Document], rows: &[Document]) -> Outcome {
     }
 }
 
-fn subset(count: usize, candidates: &[Document], rows: &[Document]) -> Outcome {
+fn subset(count: usize, candidates: &[Document], rows: &[Document]) -> StepResult {
     let mut left: Vec<_> = candidates.iter().map(key).collect();
     for row in rows {
         let Some(at) = left.iter().position(|candidate| *candidate == key(row)) else {
@@ -547,7 +547,7 @@ fn subset(count: usize, candidates: &[Document], rows: &[Document]) -> Outcome {
     }
 }
 
-fn groups(expected: &[Document], mut rows: Vec<Document>) -> Outcome {
+fn groups(expected: &[Document], mut rows: Vec<Document>) -> StepResult {
     rows.sort_by(|a, b| {
         compare(
             a.get("_id").unwrap_or(&Bson::Null),

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use bson::{Bson, Document, doc};
 use sundown::Sundown;
 use sundown::clock::{Clock, Millis};
-use sundown::config::{ClusterUri, Config, Upstream};
+use sundown::config::{ClusterUri, Config, UpstreamConfig};
 use tokio::runtime::{Builder, Runtime};
 
 use super::client::Client;
@@ -82,7 +82,7 @@ impl World {
             let cluster = runtime.block_on(Sundown::start(cluster, clock.clone()));
             let cluster = cluster.expect("a cluster");
             let uri = ClusterUri::parse(cluster.uri()).expect("a URI");
-            config.upstream = Some(Upstream::at(uri));
+            config.upstream = Some(UpstreamConfig::at(uri));
             cluster
         });
         let server = runtime

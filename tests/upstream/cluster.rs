@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use bson::{Document, doc};
 use mongodb::Client as Driver;
+use sundown::Sundown;
 use sundown::clock::{Clock, monotonic};
-use sundown::config::{ClusterUri, Config, Upstream};
-use sundown::{Config as Settings, Sundown};
+use sundown::config::{ClusterUri, Config, UpstreamConfig};
 
 use crate::support::client::Client;
 
@@ -97,7 +97,7 @@ impl Cluster {
         self.sundown_with(|_| {}).await
     }
 
-    pub async fn sundown_with(&self, set: impl FnOnce(&mut Settings)) -> Sundown {
+    pub async fn sundown_with(&self, set: impl FnOnce(&mut Config)) -> Sundown {
         let mut config = in_front_of(&self.uri());
         set(&mut config);
         Sundown::start(config, Clock::system()).await.unwrap()
@@ -105,14 +105,14 @@ impl Cluster {
 }
 
 /// The settings of a Sundown in front of this cluster.
-pub fn in_front_of(uri: &str) -> Settings {
-    Settings {
+pub fn in_front_of(uri: &str) -> Config {
+    Config {
         port: 0,
-        upstream: Some(Upstream {
+        upstream: Some(UpstreamConfig {
             start_timeout: Duration::from_secs(60),
-            ..Upstream::at(ClusterUri::parse(uri).unwrap())
+            ..UpstreamConfig::at(ClusterUri::parse(uri).unwrap())
         }),
-        ..Settings::default()
+        ..Config::default()
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bson::{Document, doc};
 use sundown::config::Config;
 use sundown::error::{Code, Error, Hangup};
-use sundown::handler::{Answer, Handler, Outcome, Peer, Progress, Work};
+use sundown::handler::{Answer, CallOutcome, Handler, Peer, Progress, Work};
 use sundown::interrupt::tick;
 use sundown::server::Server;
 use sundown::value::DocBuf;
@@ -64,7 +64,12 @@ impl Handler for Scripted {
 
     fn open(&self, _: Peer) {}
 
-    fn call(&self, (): &mut (), request: Request, reply: &mut Vec<u8>) -> Result<Outcome, Hangup> {
+    fn call(
+        &self,
+        (): &mut (),
+        request: Request,
+        reply: &mut Vec<u8>,
+    ) -> Result<CallOutcome, Hangup> {
         self.calls.fetch_add(1, Ordering::SeqCst);
         let body = request.body();
         let first = body.first().expect("commands here are not empty");
@@ -95,7 +100,7 @@ impl Handler for Scripted {
                 let nth = self.streamed.fetch_add(1, Ordering::SeqCst) as i64 + 1;
                 let more = nth < first.value.as_i64().unwrap_or_default();
                 if let Some(pause) = body.get("pause").as_i64() {
-                    return Ok(Outcome::Work(Box::new(Steps {
+                    return Ok(CallOutcome::Work(Box::new(Steps {
                         left: 2,
                         pause: Duration::from_millis(pause as u64),
                         abandoned: self.abandoned.clone(),
@@ -104,7 +109,7 @@ impl Handler for Scripted {
                 }
                 put(reply, doc! {"nth": nth, "ok": 1.0});
                 if more {
-                    return Ok(Outcome::Streaming);
+                    return Ok(CallOutcome::Streaming);
                 }
             }
             "block" => return Ok(self.held(Until::Block)),
@@ -114,7 +119,7 @@ impl Handler for Scripted {
             "panic" => panic!("the test asked for it"),
             "hangup" => return Err(Hangup::new("the test asked for it")),
             "work" => {
-                return Ok(Outcome::Work(Box::new(Steps {
+                return Ok(CallOutcome::Work(Box::new(Steps {
                     left: first.value.as_i64().unwrap_or_default(),
                     pause: Duration::from_millis(
                         body.get("pause").as_i64().unwrap_or_default() as u64
@@ -126,12 +131,12 @@ impl Handler for Scripted {
             name => Error::new(Code::CommandNotFound, format!("no such command: '{name}'"))
                 .write_reply(reply),
         }
-        Ok(Outcome::Replied)
+        Ok(CallOutcome::Replied)
     }
 }
 
 impl Scripted {
-    fn held(&self, until: Until) -> Outcome {
+    fn held(&self, until: Until) -> CallOutcome {
         let held = Held {
             until,
             announced: false,
@@ -139,9 +144,9 @@ impl Scripted {
             abandoned: self.abandoned.clone(),
         };
         if until != Until::Await {
-            return Outcome::Work(Box::new(held));
+            return CallOutcome::Work(Box::new(held));
         }
-        Outcome::Awaited(Box::pin(async move {
+        CallOutcome::Awaited(Box::pin(async move {
             held.release.wait_until_set().await;
             let document = DocBuf::from(doc! {"released": true, "ok": 1.0}).into_bytes();
             Ok(Answer {

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use super::LIST;
 use super::op::BulkOp;
 use super::results::{ReplyContext, Results};
-use crate::command::Documents;
-use crate::command::write::{self, Action, Statement, StatementRun, Statements, Writing};
+use crate::command::DocumentList;
+use crate::command::write::{self, RunningAction, Statement, StatementRun, Statements, Writing};
 use crate::engine::write::{Intake, WriteTarget};
 use crate::error::{Error, Result};
 use crate::query::stage::StepBudget;
@@ -29,7 +29,7 @@ pub struct Bulk {
     pub offset: usize,
     pub next: usize,
     /// The running operation, with the number of its collection.
-    pub current: Option<(usize, Action)>,
+    pub current: Option<(usize, RunningAction)>,
     /// The operation may take long and has not begun.
     pub is_slow: bool,
     pub results: Results,
@@ -73,7 +73,7 @@ impl Bulk {
     /// whether to continue.
     fn begin(
         &mut self,
-        documents: Documents<'_>,
+        documents: DocumentList<'_>,
         run: &mut StatementRun<'_>,
     ) -> Result<Option<bool>> {
         let Some(value) = documents.take_next(&mut self.offset) else {
@@ -104,10 +104,10 @@ impl Bulk {
             }
             BulkOp::Update(at, statement) => statement
                 .parse(let_vars, &run.vars)
-                .map(|updating| (at, Action::Update(Box::new(updating)))),
+                .map(|updating| (at, RunningAction::Update(Box::new(updating)))),
             BulkOp::Delete(at, statement) => statement
                 .parse(let_vars, &run.vars)
-                .map(|deleting| (at, Action::Remove(Box::new(deleting)))),
+                .map(|deleting| (at, RunningAction::Remove(Box::new(deleting)))),
         };
         match parsed {
             Ok((at, action)) => {
@@ -132,7 +132,7 @@ impl Bulk {
     fn go_on(
         &mut self,
         namespace: usize,
-        mut current: Action,
+        mut current: RunningAction,
         run: &mut StatementRun<'_>,
         slice: &dyn StepBudget,
     ) -> Result<Option<bool>> {
@@ -165,7 +165,7 @@ impl Bulk {
         first: usize,
         namespace: usize,
         document: Doc<'_>,
-        documents: Documents<'_>,
+        documents: DocumentList<'_>,
         run: &mut StatementRun<'_>,
     ) -> bool {
         let intake = Intake {

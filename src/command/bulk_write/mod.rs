@@ -13,7 +13,7 @@ use super::write::{self, WriteOptions};
 use super::{Access, Call, Command, Counter, Counters, Flags, Needs, Outcome};
 use super::{collection_uuid, cursor};
 use crate::args::{self, fields};
-use crate::auth::{Action, Target};
+use crate::auth::{Action, AuthTarget};
 use crate::engine::ddl::{check_collection, check_database, check_written};
 use crate::error::{Code, Error, Result};
 use crate::value::{Doc, DocBuf, DocBuilder, Type};
@@ -104,7 +104,7 @@ fn may(call: &Call<'_>) -> Result<bool> {
         let Some(namespace) = namespaces.get(op.namespace()) else {
             continue;
         };
-        let target = Target::Collection(&namespace.database, &namespace.collection);
+        let target = AuthTarget::Collection(&namespace.database, &namespace.collection);
         let allowed = match &op {
             BulkOp::Insert(..) => call.may(target, Action::Insert),
             BulkOp::Update(_, statement) => {

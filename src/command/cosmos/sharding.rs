@@ -1,7 +1,7 @@
 //! The commands about shards. There is always one server, whatever these commands say.
 
 use crate::args::{fields, required};
-use crate::auth::{Action, Target};
+use crate::auth::{Action, AuthTarget};
 use crate::command::write::collation;
 use crate::command::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::engine::ddl::{check_collection, check_database};
@@ -61,7 +61,7 @@ const SHARD: &str = "shard0000";
 fn may_shard(call: &Call<'_>) -> Result<bool> {
     let name = call.target().as_str().unwrap_or_default();
     let database = name.split('.').next().unwrap_or(name);
-    Ok(call.may(Target::Database(database), Action::EnableSharding))
+    Ok(call.may(AuthTarget::Database(database), Action::EnableSharding))
 }
 
 fn name<'a>(call: &Call<'a>) -> Result<&'a str> {

@@ -10,6 +10,7 @@ mod subject;
 mod tree;
 mod work;
 
+use std::cell::Cell;
 use std::time::Instant;
 
 use smallvec::SmallVec;
@@ -119,6 +120,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         deadline: call.deadline,
         retry: None,
         effort: Effort::default(),
+        has_begun_to_write: Cell::new(false),
         rights: call.rights.clone(),
         generic,
         own: &own,

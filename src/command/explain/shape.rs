@@ -34,6 +34,21 @@ impl Shape {
         shape
     }
 
+    /// Adds the order in which the client wrote the conditions. The filter itself is shown in the order of the planner.
+    pub fn order(&mut self, filter: Doc<'_>) {
+        for elem in filter {
+            match elem.name() {
+                "$and" | "$or" | "$nor" => {
+                    let parts = elem.value.as_array().into_iter().flatten();
+                    for part in parts.filter_map(|part| part.value.as_doc()) {
+                        self.order(part);
+                    }
+                }
+                name => self.query.push_str(&format!(" {name}")),
+            }
+        }
+    }
+
     pub fn sort(&mut self, sort: Doc<'_>) {
         for shape in [&mut self.plan, &mut self.query] {
             shape.push_str(&format!(" sort {}", ValueRef::document(sort)));

@@ -12,7 +12,7 @@ use crate::command::delete::Deletes;
 use crate::command::distinct::Distinct;
 use crate::command::find::Find;
 use crate::command::update::Updates;
-use crate::command::write::{self, Action, Selecting};
+use crate::command::write::{self, RunningAction, Selecting};
 use crate::command::{Call, find_and_modify};
 use crate::effort::Effort;
 use crate::engine::plan::winning_plan;
@@ -22,7 +22,7 @@ use crate::engine::{EngineSources, Reading};
 use crate::error::{Code, Error, Result};
 use crate::query::Vars;
 use crate::query::sort::Sort;
-use crate::query::stage::{Empty, PipelineLimits, RowBatch, Rows, SourceSpec};
+use crate::query::stage::{self, Empty, PipelineLimits, RowBatch, Rows, SourceSpec};
 use crate::value::{Doc, DocBuf, Value};
 
 pub(super) struct ExplainSubject {
@@ -85,8 +85,8 @@ impl ExplainSubject {
                 Self::of_delete(call, deleting)
             }
             "findAndModify" => match find_and_modify::explained(call)? {
-                Action::Update(updating) => Self::of_update(call, *updating),
-                Action::Remove(deleting) => Self::of_delete(call, *deleting),
+                RunningAction::Update(updating) => Self::of_update(call, *updating),
+                RunningAction::Remove(deleting) => Self::of_delete(call, *deleting),
             },
             "explain" => Err(Error::new(
                 Code::IllegalOperation,
@@ -105,6 +105,7 @@ impl ExplainSubject {
         let reading = prepared.reading;
         let filter = reading.filter.describe()?;
         let mut shape = Shape::new(&call.namespace(find.collection), filter.as_doc());
+        shape.order(find.filter.unwrap_or(Doc::EMPTY));
         let mut outer = Vec::new();
         if let Some(limit) = find.limit {
             outer.push(OuterStage::Limit(limit));
@@ -198,7 +199,7 @@ impl ExplainSubject {
         let outer = adapt(&mut reading);
         let catalog = Arc::clone(&call.context.catalog);
         let sources = Arc::new(EngineSources::new(catalog, call.read_point(), false));
-        let limits = PipelineLimits::default();
+        let limits = PipelineLimits::new(true, call.context.query_memory);
         Self::of_reading(
             call, collection, reading, sources, vars, limits, outer, shape,
         )
@@ -330,26 +331,16 @@ impl ExplainSubject {
                 (subject, prepared.pipeline.clone())
             }
         };
-        for step in prepared.pipeline.steps() {
-            subject.shape.stage(step.row, step.spec.as_ref());
+        for stage in stage::names(aggregate.pipeline) {
+            if let Some(row) = stage::STAGES.find(stage.name_bytes()) {
+                subject.shape.stage(row, stage.value);
+            }
         }
         let (rest, output) = rest.split_output();
         let mut open = |input: Box<dyn Rows>| {
             rest.open_with(input, |step, rows| {
-                // A stage that expands to several is shown once, with the number of rows that the last of them returns.
                 let n = Arc::new(AtomicU64::new(0));
-                if step.spec.is_missing()
-                    && let Some(shown) = stages.last_mut()
-                {
-                    let shown: &mut StageDescription = shown;
-                    shown.n = Arc::clone(&n);
-                } else {
-                    stages.push(StageDescription {
-                        name: step.row.name,
-                        spec: step.spec.clone(),
-                        n: Arc::clone(&n),
-                    });
-                }
+                stages.push((step, Arc::clone(&n)));
                 Box::new(CountedRows { rows, n })
             })
         };
@@ -360,12 +351,11 @@ impl ExplainSubject {
             drop(open(Box::new(Empty)));
         }
         // The output stage is shown, but it does not write.
-        stages.extend(output.map(|step| StageDescription {
-            name: step.row.name,
-            spec: step.spec,
-            n: Arc::default(),
-        }));
-        subject.stages = stages;
+        stages.extend(output.as_ref().map(|step| (step, Arc::default())));
+        for (step, n) in stages {
+            let (name, spec) = step.shown()?;
+            subject.stages.push(StageDescription { name, spec, n });
+        }
         Ok(subject)
     }
 

@@ -364,3 +364,71 @@ fn queries_with_the_same_shape() {
         assert_eq!(query_a == query_b, same_query, "{a} {b}");
     }
 }
+
+/// The stages that run, as mongod 6.0.5 shows them.
+#[test]
+fn pipelines_are_shown_as_they_run() {
+    let mut server = filled();
+    let z = || bson::bson!({"$add": ["$a", "$b"]});
+    let set = || doc! {"$addFields": {"z": z()}};
+    let sort = |limit: i64| doc! {"$sort": {"sortKey": {"z": 1}, "limit": limit}};
+    for (pipeline, filter, stages) in [
+        (
+            vec![set(), doc! {"$match": {"b": {"$ne": 0}, "z": 1, "a": 1}}],
+            doc! {"$and": [{"a": {"$eq": 1}}, {"b": {"$not": {"$eq": 0}}}]},
+            vec![set(), doc! {"$match": {"z": {"$eq": 1}}}],
+        ),
+        (
+            vec![
+                doc! {"$addFields": {"r": "$a"}},
+                doc! {"$match": {"r.x": 1}},
+            ],
+            doc! {"a.x": {"$eq": 1}},
+            vec![doc! {"$addFields": {"r": "$a"}}],
+        ),
+        (
+            vec![
+                set(),
+                doc! {"$sort": {"z": 1}},
+                doc! {"$skip": 2},
+                doc! {"$limit": 5},
+            ],
+            doc! {},
+            vec![set(), sort(7), doc! {"$skip": 2_i64}],
+        ),
+        (
+            vec![
+                set(),
+                doc! {"$limit": 5},
+                doc! {"$match": {"b": 1}},
+                doc! {"$match": {"c": 1}},
+            ],
+            doc! {},
+            vec![
+                doc! {"$match": {"$and": [{"b": {"$eq": 1}}, {"c": {"$eq": 1}}]}},
+                set(),
+            ],
+        ),
+        (
+            vec![doc! {"$group": {"_id": "$a"}}, doc! {"$match": {"_id": 1}}],
+            doc! {"a": {"$eq": 1}},
+            vec![doc! {"$group": {"_id": "$a"}}],
+        ),
+    ] {
+        let command = doc! {"aggregate": "c", "pipeline": pipeline.clone(), "cursor": {}};
+        let reply = explained(&mut server, command, "queryPlanner");
+        let mut shown = reply.get_array("stages").unwrap().iter();
+        let cursor = shown.next().and_then(|stage| stage.as_document()).unwrap();
+        let planner = cursor.get_document("$cursor").unwrap();
+        let planner = planner.get_document("queryPlanner").unwrap();
+        assert_eq!(
+            planner.get_document("parsedQuery").unwrap(),
+            &filter,
+            "{pipeline:?}"
+        );
+        let shown: Vec<_> = shown
+            .filter_map(|stage| stage.as_document().cloned())
+            .collect();
+        assert_eq!(shown, stages, "{pipeline:?}");
+    }
+}

@@ -3,7 +3,7 @@
 use crate::config::Topology;
 
 /// A cluster that holds the documents instead of the engine in memory.
-pub trait Upstream: Send + Sync {
+pub trait AnnouncedCluster: Send + Sync {
     /// Returns what `hello` tells about the cluster, or `None` as long as the cluster was never seen. While it cannot be
     /// reached, this is what it was before.
     fn announced(&self) -> Option<Announced>;

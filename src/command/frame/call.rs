@@ -1,5 +1,6 @@
 //! A call of a command: its arguments, its client, and its time.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -32,6 +33,8 @@ pub struct Call<'a> {
     /// The work done on documents. Work that continues the command keeps its own count
     /// ([`Task::effort`](super::Task::effort)).
     pub effort: Effort,
+    /// The command is parsed and has begun to write. If it fails now, its write concern counts nevertheless.
+    pub(in crate::command) has_begun_to_write: Cell<bool>,
     /// What the sender of the command may do.
     pub(in crate::command) rights: Rights<'a>,
     pub(in crate::command) generic: Generic<'a>,
@@ -140,31 +143,31 @@ impl<'a> Call<'a> {
 
     /// Returns the documents of a field such as `documents` or `updates`. The field is in the command or in a document
     /// sequence of the message.
-    pub fn documents(&self, name: &'static str) -> Result<Documents<'a>> {
+    pub fn documents(&self, name: &'static str) -> Result<DocumentList<'a>> {
         if let Some(sequence) = self.request.sequence(name) {
-            return Ok(Documents::Sequence(sequence));
+            return Ok(DocumentList::Sequence(sequence));
         }
         let arg = self
             .arg(name)
             .ok_or_else(|| Error::missing_field(self.command.name, name))?;
         let array = arg.array()?;
         array
-            .map(Documents::Array)
+            .map(DocumentList::Array)
             .ok_or_else(|| Error::missing_field(self.command.name, name))
     }
 }
 
 /// Documents from an array in the command or from a document sequence.
 #[derive(Clone, Copy)]
-pub enum Documents<'a> {
+pub enum DocumentList<'a> {
     Array(Doc<'a>),
     Sequence(&'a Sequence),
 }
 
-// === impl Documents ===
+// === impl DocumentList ===
 
-impl<'a> Documents<'a> {
-    pub const NONE: Documents<'static> = Documents::Array(Doc::EMPTY);
+impl<'a> DocumentList<'a> {
+    pub const NONE: DocumentList<'static> = DocumentList::Array(Doc::EMPTY);
 
     /// Returns the same documents again, for work that continues the command with its own request.
     pub fn of(request: &'a Request, name: &str) -> Self {

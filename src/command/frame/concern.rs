@@ -1,25 +1,26 @@
-//! `readConcern` and `writeConcern`: checked as in MongoDB, then accepted. A single node without a disk satisfies all of
-//! them.
+//! `readConcern`: checked as in MongoDB, then accepted. A single node satisfies all levels but `snapshot`, which is not
+//! built. [`write_concern`](super::write_concern) is the other one.
 
 use super::{Command, Flags};
-use crate::args::{fields, to_f64, to_i64};
+use crate::args::fields;
 use crate::config::Topology;
 use crate::error::{Code, Error, Result};
 use crate::value::{Doc, Type, ValueRef};
 
 const LEVELS: &[&str] = &["available", "linearizable", "local", "majority", "snapshot"];
-const PROVENANCES: &[&str] = &[
+pub(super) const PROVENANCES: &[&str] = &[
     "clientSupplied",
     "customDefault",
     "getLastErrorDefaults",
     "implicitDefault",
     "internalWriteDefault",
 ];
-/// The largest `w`: the most members that a replica set can have.
-const MAX_MEMBERS: i64 = 50;
-
 /// Returns the concern as a document, or `None` if the client gave none.
-fn concern<'a>(command: &Command, field: &str, value: ValueRef<'a>) -> Result<Option<Doc<'a>>> {
+pub(super) fn concern<'a>(
+    command: &Command,
+    field: &str,
+    value: ValueRef<'a>,
+) -> Result<Option<Doc<'a>>> {
     match value.as_doc() {
         None if !value.is_nullish() => Err(Error::wrong_type(
             command.name,
@@ -47,21 +48,26 @@ pub fn check_read(command: &Command, topology: &Topology, value: ValueRef<'_>) -
     };
     let concern = ReadConcern::read(concern)?;
     concern.check(topology)?;
-    match concern.level {
-        None | Some("local") => Ok(()),
-        Some("snapshot") if command.facts.flags.has(Flags::SNAPSHOT) => Ok(()),
-        Some(level) if level != "snapshot" && command.facts.flags.has(Flags::READ_CONCERN) => {
-            Ok(())
+    let flags = command.facts.flags;
+    let why = match concern.level {
+        None | Some("local") => return Ok(()),
+        // It would read what is there now.
+        Some("snapshot") if flags.has(Flags::SNAPSHOT) => {
+            return Err(Error::not_implemented("readConcern level snapshot"));
         }
-        Some(level) => Err(Error::new(
-            Code::InvalidOptions,
-            format!(
-                "Command {} does not support {{ readConcern: {{ level: \"{level}\", provenance: \"clientSupplied\" }} }} \
-                 :: caused by :: read concern not supported",
-                command.name
-            ),
-        )),
-    }
+        Some("snapshot") if flags.has(Flags::READ_CONCERN) => "read concern snapshot not supported",
+        Some(_) if flags.has(Flags::READ_CONCERN) => return Ok(()),
+        Some(_) => "read concern not supported",
+    };
+    Err(Error::new(
+        Code::InvalidOptions,
+        format!(
+            "Command {} does not support {{ readConcern: {{ level: \"{}\", provenance: \"clientSupplied\" }} }} \
+             :: caused by :: {why}",
+            command.name,
+            concern.level.unwrap_or_default()
+        ),
+    ))
 }
 
 // === impl ReadConcern ===
@@ -128,89 +134,5 @@ impl<'a> ReadConcern<'a> {
             _ if self.null_time => invalid("afterClusterTime cannot be a null timestamp"),
             _ => Ok(()),
         }
-    }
-}
-
-/// Checks a write concern. Returns whether the write is unacknowledged (`w: 0`).
-pub fn check_write(command: &Command, topology: &Topology, value: ValueRef<'_>) -> Result<bool> {
-    let Some(concern) = concern(command, "writeConcern", value)? else {
-        return Ok(false);
-    };
-    let mut unacknowledged = false;
-    let mut journaled = false;
-    let mut synced = false;
-    for arg in fields("WriteConcernOptions", concern) {
-        match arg.name() {
-            "w" => unacknowledged = check_w(arg.value(), topology)?,
-            "j" => journaled = arg.bool()?.unwrap_or(false),
-            "fsync" => synced = arg.bool()?.unwrap_or(false),
-            "wtimeout" => {
-                if to_f64(arg.value()).is_some_and(|n| n > f64::from(i32::MAX)) {
-                    return Err(Error::failed_to_parse("wtimeout must be a 32-bit integer"));
-                }
-            }
-            "provenance" => drop(arg.one_of(PROVENANCES)?),
-            "getLastError" | "wElectionId" | "wOpTime" => {}
-            _ => return Err(arg.unknown()),
-        }
-    }
-    if journaled && synced {
-        return Err(Error::failed_to_parse(
-            "fsync and j options cannot be used together",
-        ));
-    }
-    if !command.facts.flags.has(Flags::WRITE_CONCERN) {
-        return Err(Error::new(
-            Code::InvalidOptions,
-            "Command does not support writeConcern",
-        ));
-    }
-    Ok(unacknowledged)
-}
-
-fn check_w(w: ValueRef<'_>, topology: &Topology) -> Result<bool> {
-    let standalone = *topology == Topology::Standalone;
-    match w.ty() {
-        ty if ty.is_number() => {
-            let finite = to_f64(w).is_some_and(f64::is_finite);
-            let n = to_i64(w).unwrap_or(-1);
-            if !finite || !(0..=MAX_MEMBERS).contains(&n) {
-                return Err(Error::failed_to_parse(format!(
-                    "w has to be a non-negative number and not greater than {MAX_MEMBERS}; found: {w}"
-                )));
-            }
-            if standalone && n > 1 {
-                return Err(Error::bad_value(
-                    "cannot use 'w' > 1 when a host is not replicated",
-                ));
-            }
-            Ok(n == 0)
-        }
-        Type::String | Type::Null => {
-            let mode = w.as_str().unwrap_or_default();
-            if standalone && mode != "majority" {
-                return Err(Error::bad_value(format!(
-                    "cannot use non-majority 'w' mode {mode} when a host is not a member of a replica set"
-                )));
-            }
-            Ok(false)
-        }
-        Type::Document => {
-            let tags = w.as_doc().unwrap_or(crate::value::Doc::EMPTY);
-            if tags.is_empty() {
-                return Err(Error::failed_to_parse("tagged write concern requires tags"));
-            }
-            match tags.iter().find(|tag| !tag.value.ty().is_number()) {
-                Some(tag) => Err(Error::failed_to_parse(format!(
-                    "tags must be a single level document with only number values; found: {}",
-                    tag.value.ty().alias()
-                ))),
-                None => Ok(false),
-            }
-        }
-        ty => Err(Error::failed_to_parse(format!(
-            "w has to be a number, string, or object; found: {}",
-            ty.alias()
-        ))),
     }
 }

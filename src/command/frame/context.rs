@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use dashmap::DashMap;
 
-use super::announced::Upstream;
+use super::announced::AnnouncedCluster;
 use super::client::{Client, ConnectionCounts};
 use super::counters::Counters;
 use super::operations::Operations;
@@ -36,6 +36,8 @@ pub struct Context {
     pub operations: Arc<Operations>,
     pub counters: Counters,
     pub parameters: Parameters,
+    /// The bytes that one stage of a query may hold.
+    pub query_memory: usize,
     pub profiling: Profiling,
     /// The users, and whether clients must log in.
     pub users: Users,
@@ -52,7 +54,7 @@ pub struct Context {
     /// The fail points that are set.
     pub fail_points: FailPoints,
     /// The cluster that holds the documents, if it is not this server.
-    pub upstream: Option<Arc<dyn Upstream>>,
+    pub upstream: Option<Arc<dyn AnnouncedCluster>>,
     idle: Idle,
 }
 
@@ -64,11 +66,19 @@ impl Context {
     }
 
     /// Creates the state of a server whose documents are in a cluster.
-    pub fn in_front_of(upstream: Arc<dyn Upstream>, config: Config, clock: Clock) -> Arc<Self> {
+    pub fn in_front_of(
+        upstream: Arc<dyn AnnouncedCluster>,
+        config: Config,
+        clock: Clock,
+    ) -> Arc<Self> {
         Self::build(config, clock, Some(upstream))
     }
 
-    fn build(config: Config, clock: Clock, upstream: Option<Arc<dyn Upstream>>) -> Arc<Self> {
+    fn build(
+        config: Config,
+        clock: Clock,
+        upstream: Option<Arc<dyn AnnouncedCluster>>,
+    ) -> Arc<Self> {
         let idle = Idle::default();
         let limit = config.cosmos.strict.then_some(SizeLimit {
             bytes: strict::MAX_DOCUMENT,
@@ -90,6 +100,7 @@ impl Context {
             operations: Arc::default(),
             counters: Counters::default(),
             parameters,
+            query_memory: config.max_query_memory.bytes(),
             profiling: Profiling::default(),
             users: Users::new(&config.accounts.list, config.accounts.required)
                 .known_everywhere(config.cosmos.profile),

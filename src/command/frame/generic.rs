@@ -4,6 +4,7 @@
 
 use smallvec::SmallVec;
 
+use super::write_concern::{self, WriteConcern};
 use super::{Command, Flags, concern, read_preference};
 use crate::args::NUMBERS;
 use crate::config::Topology;
@@ -21,8 +22,7 @@ pub(in crate::command) struct Generic<'a> {
     /// `maxTimeMS`; zero means no limit.
     pub max_time_millis: u64,
     pub has_max_time: bool,
-    /// `w: 0`
-    pub unacknowledged: bool,
+    pub write_concern: WriteConcern,
     /// The command may use only the stable API.
     pub api_strict: bool,
     /// The client wants a description of the command; the command does not run.
@@ -56,11 +56,11 @@ impl<'a> Generic<'a> {
             number: None,
             max_time_millis: 0,
             has_max_time: false,
-            unacknowledged: false,
+            write_concern: WriteConcern::default(),
             api_strict: false,
             help: false,
         };
-        let mut database = None;
+        let (mut database, mut read_concern) = (None, None);
         let mut rare = None;
         // One bit for each generic field found so far.
         let mut met = 0_u32;
@@ -101,11 +101,11 @@ impl<'a> Generic<'a> {
                     4
                 }
                 b"readConcern" => {
-                    concern::check_read(command, topology, value)?;
+                    read_concern = Some(value);
                     5
                 }
                 b"writeConcern" => {
-                    generic.unacknowledged = concern::check_write(command, topology, value)?;
+                    generic.write_concern = write_concern::check(command, topology, value)?;
                     6
                 }
                 b"maxTimeMS" => {
@@ -176,6 +176,10 @@ impl<'a> Generic<'a> {
             generic.api_strict = rare.api_strict == Some(true);
         }
         generic.check(command, topology, rare)?;
+        // A transaction may ask for more, and is refused as one.
+        if let Some(value) = read_concern {
+            concern::check_read(command, topology, value)?;
+        }
         Ok(generic)
     }
 
@@ -189,7 +193,7 @@ impl<'a> Generic<'a> {
             number: None,
             max_time_millis: 0,
             has_max_time: false,
-            unacknowledged: false,
+            write_concern: WriteConcern::default(),
             api_strict: false,
             help: false,
         }

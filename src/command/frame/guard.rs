@@ -4,6 +4,7 @@
 //! load of a flag. Otherwise [`enter`] runs after the generic arguments are read and before the command itself, so the
 //! server reads none of the command's own arguments for a sender who may not run it.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -12,7 +13,7 @@ use smallvec::SmallVec;
 use super::dispatch::find;
 use super::generic::Generic;
 use super::{Access, Call, Client, Command, Context, Flags};
-use crate::auth::{Action, Privileges, Target, User};
+use crate::auth::{Action, AuthTarget, Privileges, User};
 use crate::command::current_op;
 use crate::effort::Effort;
 use crate::error::{Code, Error, Result};
@@ -91,6 +92,7 @@ pub(in crate::command) fn admit(
         deadline: None,
         retry: None,
         effort: Effort::default(),
+        has_begun_to_write: Cell::new(false),
         rights: Rights::All,
         generic,
         own: &own,
@@ -108,7 +110,7 @@ pub(in crate::command) fn check(call: &Call<'_>) -> Result<()> {
     let database = call.database();
     if call.command.facts.access == Access::Write
         && let Some(name) = call.target().as_str()
-        && !call.may_bypass(Target::Collection(database, name))
+        && !call.may_bypass(AuthTarget::Collection(database, name))
     {
         return Err(refusal(call));
     }
@@ -116,11 +118,11 @@ pub(in crate::command) fn check(call: &Call<'_>) -> Result<()> {
         Needs::Nothing => matches!(call.rights, Rights::All | Rights::User(_)),
         // The command itself refuses a name of the wrong type, before it reaches any data.
         Needs::Collection(action) => match call.target().as_str() {
-            Some(name) => call.may(Target::Collection(database, name), action),
-            None => call.may(Target::Database(database), action),
+            Some(name) => call.may(AuthTarget::Collection(database, name), action),
+            None => call.may(AuthTarget::Database(database), action),
         },
-        Needs::Database(action) => call.may(Target::Database(database), action),
-        Needs::Server(action) => call.may(Target::Cluster, action),
+        Needs::Database(action) => call.may(AuthTarget::Database(database), action),
+        Needs::Server(action) => call.may(AuthTarget::Cluster, action),
         Needs::Asked(ask) => ask(call)?,
         Needs::Everything => call.rights.everything(),
     };
@@ -189,15 +191,15 @@ pub(in crate::command) fn check_pipeline(
             .map(|step| (step.row, step.spec.as_ref()));
         allowed &= match on {
             PipelineInput::Collection(from) => {
-                may_begin(call, first, Target::Collection(&from.db, &from.coll))
+                may_begin(call, first, AuthTarget::Collection(&from.db, &from.coll))
             }
-            PipelineInput::Nothing => may_begin(call, first, Target::Database(call.database())),
+            PipelineInput::Nothing => may_begin(call, first, AuthTarget::Database(call.database())),
             // The pipeline around this one reads these rows, and its own check covers them.
             PipelineInput::SameRows => true,
         };
         if let Some(output) = level.output() {
             let into = Output::into(output);
-            let into = Target::Collection(&into.db, &into.coll);
+            let into = AuthTarget::Collection(&into.db, &into.coll);
             allowed &= writes(output).iter().all(|action| call.may(into, *action));
             allowed &= call.may_bypass(into);
         }
@@ -210,7 +212,7 @@ pub(in crate::command) fn check_pipeline(
 pub(in crate::command) fn may_begin(
     call: &Call<'_>,
     first: Option<(&Entry, ValueRef<'_>)>,
-    on: Target<'_>,
+    on: AuthTarget<'_>,
 ) -> bool {
     let (need, spec) = first.map_or((Need::Find, ValueRef::MISSING), |(row, spec)| {
         (row.facts.needs, spec)
@@ -231,9 +233,9 @@ pub(in crate::command) fn may_begin(
         Need::ListSessions => {
             let spec = spec.as_doc().unwrap_or(Doc::EMPTY);
             let others = is_true(spec.get("allUsers")) || spec.has("users");
-            !others && logged_in() || call.may(Target::Cluster, Action::ListSessions)
+            !others && logged_in() || call.may(AuthTarget::Cluster, Action::ListSessions)
         }
-        Need::QueryStats => call.may(Target::Cluster, Action::QueryStatsRead),
+        Need::QueryStats => call.may(AuthTarget::Cluster, Action::QueryStatsRead),
         Need::Everything => call.rights.everything(),
     }
 }
@@ -278,7 +280,7 @@ impl Rights<'_> {
         self.has(|privileges| {
             Action::ALL
                 .iter()
-                .all(|action| privileges.allow(Target::Cluster, *action))
+                .all(|action| privileges.allow(AuthTarget::Cluster, *action))
         })
     }
 }
@@ -287,13 +289,13 @@ impl Rights<'_> {
 
 impl Call<'_> {
     /// Whether the sender may do this. Every sender may if clients need not log in.
-    pub(in crate::command) fn may(&self, target: Target<'_>, action: Action) -> bool {
+    pub(in crate::command) fn may(&self, target: AuthTarget<'_>, action: Action) -> bool {
         self.rights
             .has(|privileges| privileges.allow(target, action))
     }
 
     /// Whether the sender may skip validation there, if the command asks for that.
-    pub(in crate::command) fn may_bypass(&self, target: Target<'_>) -> bool {
+    pub(in crate::command) fn may_bypass(&self, target: AuthTarget<'_>) -> bool {
         let asked = self.arg("bypassDocumentValidation");
         !asked.is_some_and(|arg| is_true(arg.value()))
             || self.may(target, Action::BypassDocumentValidation)

@@ -34,9 +34,10 @@ pub(in crate::command) mod stream;
 pub(in crate::command) mod system;
 pub(in crate::command) mod system_collections;
 pub(in crate::command) mod task;
+pub(in crate::command) mod write_concern;
 
-pub use announced::{Announced, Upstream};
-pub use call::{Call, Documents};
+pub use announced::{Announced, AnnouncedCluster};
+pub use call::{Call, DocumentList};
 pub use client::{Client, Connection};
 pub use context::Context;
 pub use counters::{Counter, Counters};

@@ -9,6 +9,20 @@ pub(in crate::command) fn fail(out: &mut Vec<u8>, start: usize, error: &Error) {
     error.write_reply(out);
 }
 
+/// Replaces everything after `start` with the reply of a failed command that has more to tell.
+pub(in crate::command) fn fail_and_tell(
+    out: &mut Vec<u8>,
+    start: usize,
+    error: &Error,
+    tell: impl FnOnce(&mut DocBuilder<'_>),
+) {
+    out.truncate(start);
+    let mut reply = DocBuilder::begin(out);
+    tell(&mut reply);
+    error.write_fields(&mut reply);
+    reply.end();
+}
+
 /// Replaces everything after `start` with `{ok: 1}`.
 pub(in crate::command) fn shorten(out: &mut Vec<u8>, start: usize) {
     out.truncate(start);

@@ -19,6 +19,7 @@ pub(in crate::command) fn run(
     reply: &mut DocBuilder<'_>,
     change: SchemaChange,
 ) -> Result<Outcome> {
+    call.has_begun_to_write.set(true);
     let steps = match change.begin(&call.context.catalog, call.now)? {
         Begun::Done(done) => {
             tell(call.context, &done, reply);

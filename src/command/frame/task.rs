@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::operations::Operation;
+use super::write_concern::UnmetConcern;
 use super::{Command, Context, reply};
 use crate::command::cosmos::Meter;
 use crate::effort::Effort;
@@ -11,6 +12,7 @@ use crate::handler::{Progress, Work};
 use crate::interrupt::Limit;
 use crate::value::{Doc, DocBuilder};
 use crate::wait::Wait;
+use crate::wire::Request;
 
 /// A command cut into steps. Dropping it abandons the command and leaves nothing half done.
 pub trait Task: Send {
@@ -50,9 +52,20 @@ pub(in crate::command) struct RunningCommand {
     pub shard: usize,
     /// The reply is only `ok`.
     pub terse: bool,
+    /// A write concern that cannot be met, and the request that has it.
+    pub unmet: Option<(Box<UnmetConcern>, Request)>,
 }
 
 // === impl RunningCommand ===
+
+impl RunningCommand {
+    /// Returns the write concern that the reply must tell about.
+    fn unmet(&self) -> Option<&UnmetConcern> {
+        let (unmet, request) = self.unmet.as_ref()?;
+        let counts = unmet.concerns(self.command, request.body(), self.task.effort());
+        counts.then_some(unmet)
+    }
+}
 
 impl Drop for RunningCommand {
     fn drop(&mut self) {
@@ -68,6 +81,9 @@ impl Work for RunningCommand {
             let mut builder = DocBuilder::begin(out);
             let stepped = self.limit.watch(|| self.task.step(&mut builder));
             if matches!(stepped, Ok(Step::Done | Step::Stream)) {
+                if let Some(unmet) = self.unmet() {
+                    unmet.put(self.command, &mut builder);
+                }
                 builder.put_f64("ok", 1.0);
             }
             builder.end();
@@ -101,7 +117,12 @@ impl Work for RunningCommand {
             }
             Err(error) => {
                 self.context.counters.failed(self.shard, self.command);
-                reply::fail(out, start, &error);
+                match self.unmet() {
+                    Some(unmet) => reply::fail_and_tell(out, start, &error, |reply| {
+                        unmet.put(self.command, reply);
+                    }),
+                    None => reply::fail(out, start, &error),
+                }
                 Progress::Done
             }
         })

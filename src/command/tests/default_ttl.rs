@@ -203,7 +203,7 @@ fn indexing_mode_none_allows_no_default_and_no_index() {
 
 #[test]
 fn no_change_of_the_default_revives_a_document() {
-    let doors: Vec<(Document, Document)> = vec![
+    let pairs: Vec<(Document, Document)> = vec![
         (
             doc! {"create": "c", "defaultTtl": 5},
             doc! {"collMod": "c", "defaultTtl": 500},
@@ -226,7 +226,7 @@ fn no_change_of_the_default_revives_a_document() {
             doc! {"collMod": "c", "index": {"name": "_ts_1", "expireAfterSeconds": 500}},
         ),
     ];
-    for (create, change) in doors {
+    for (create, change) in pairs {
         let mut server = server(Config::default());
         ok(&mut server, create);
         ok(&mut server, doc! {"insert": "c", "documents": [{"_id": 1}]});

@@ -6,7 +6,7 @@ use crate::clock::{Clock, Millis};
 use crate::command::{Commands, Connection, Context};
 use crate::config::Config;
 use crate::error::Hangup;
-use crate::handler::{self, Handler, Peer, Progress, Work};
+use crate::handler::{CallOutcome, Handler, Peer, Progress, Work};
 use crate::wire::Request;
 
 pub fn server(config: Config) -> (Commands, Connection) {
@@ -24,7 +24,7 @@ pub fn step(
     let mut reply = Vec::new();
     let mut steps = Vec::new();
     match commands.call(connection, request(command), &mut reply) {
-        Ok(handler::Outcome::Work(mut work)) => loop {
+        Ok(CallOutcome::Work(mut work)) => loop {
             steps.push(work.step(&mut reply));
             if matches!(steps.last(), Some(Ok(Progress::Done) | Err(_))) {
                 break;
@@ -39,7 +39,7 @@ pub fn step(
 pub fn ask((commands, connection): &mut (Commands, Connection), command: Document) -> Document {
     let mut reply = Vec::new();
     match commands.call(connection, request(command), &mut reply) {
-        Ok(handler::Outcome::Work(work)) => finish(work),
+        Ok(CallOutcome::Work(work)) => finish(work),
         _ => Document::from_reader(&reply[..]).unwrap(),
     }
 }
@@ -50,7 +50,7 @@ pub fn begin(
     command: Document,
 ) -> Box<dyn Work> {
     match commands.call(connection, request(command), &mut Vec::new()) {
-        Ok(handler::Outcome::Work(work)) => work,
+        Ok(CallOutcome::Work(work)) => work,
         _ => panic!("it is done already"),
     }
 }
@@ -67,8 +67,7 @@ pub async fn await_reply(
     command: Document,
 ) -> Document {
     let mut reply = Vec::new();
-    if let Ok(handler::Outcome::Work(mut work)) =
-        commands.call(connection, request(command), &mut reply)
+    if let Ok(CallOutcome::Work(mut work)) = commands.call(connection, request(command), &mut reply)
     {
         loop {
             match work.step(&mut reply).unwrap() {
@@ -89,7 +88,7 @@ pub fn run_steps(
 ) -> bool {
     let mut reply = Vec::new();
     match commands.call(connection, request(command), &mut reply) {
-        Ok(handler::Outcome::Work(mut work)) => {
+        Ok(CallOutcome::Work(mut work)) => {
             (0..steps).any(|_| work.step(&mut reply).unwrap().is_done())
         }
         _ => true,

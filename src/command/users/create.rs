@@ -3,7 +3,7 @@
 use super::{may_with_roles, named, no_such_role, no_such_user, refuse_restrictions, roles};
 use crate::args::{Arg, required};
 use crate::auth::{
-    Action, Credentials, Mechanism, Password, RoleName, Target, UnusablePassword, User,
+    Action, AuthTarget, Credentials, Mechanism, Password, RoleName, UnusablePassword, User,
 };
 use crate::command::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::error::{Error, Result};
@@ -37,14 +37,14 @@ struct UserArguments<'a> {
 fn may_create(call: &Call<'_>) -> Result<bool> {
     let roles = roles(call)?.unwrap_or_default();
     Ok(
-        call.may(Target::Database(call.database()), Action::CreateUser)
+        call.may(AuthTarget::Database(call.database()), Action::CreateUser)
             && may_with_roles(call, &roles, Action::GrantRole),
     )
 }
 
 /// The roles are replaced as a whole, so the sender must be allowed to revoke the old ones and to grant the new ones.
 fn may_update(call: &Call<'_>) -> Result<bool> {
-    let here = Target::Database(call.database());
+    let here = AuthTarget::Database(call.database());
     let given = |name| call.arg(name).is_some_and(|arg| !arg.is_null());
     let mut allowed = true;
     if given("pwd") || given("mechanisms") {

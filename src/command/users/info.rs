@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::{put_privileges, put_roles};
 use crate::args::{fields, required};
-use crate::auth::{Action, Target, User, UserName};
+use crate::auth::{Action, AuthTarget, User, UserName};
 use crate::command::reply::put_uuid;
 use crate::command::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::error::{Code, Error, Result};
@@ -27,7 +27,7 @@ enum UserSelection {
 
 /// Whether the sender may see these users. Every user may see their own entry.
 fn may(call: &Call<'_>) -> Result<bool> {
-    let sees = |db: &str| call.may(Target::Database(db), Action::ViewUser);
+    let sees = |db: &str| call.may(AuthTarget::Database(db), Action::ViewUser);
     Ok(match UserSelection::read(call)? {
         // No database has an empty name, so only a privilege on all databases counts.
         UserSelection::All => sees(""),

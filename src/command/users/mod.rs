@@ -23,7 +23,7 @@ use std::fmt::Display;
 
 use super::Call;
 use crate::args::{Arg, fields, required};
-use crate::auth::{Action, NoSuchRole, RoleName, Target, UserName};
+use crate::auth::{Action, AuthTarget, NoSuchRole, RoleName, UserName};
 use crate::error::{Code, Error, Result};
 use crate::value::{Type, ValueRef};
 
@@ -84,7 +84,7 @@ fn role(value: ValueRef<'_>, db: &str) -> Result<RoleName> {
 fn may_with_roles(call: &Call<'_>, roles: &[RoleName], action: Action) -> bool {
     roles
         .iter()
-        .all(|role| call.may(Target::Database(&role.db), action))
+        .all(|role| call.may(AuthTarget::Database(&role.db), action))
 }
 
 fn no_such_role(problem: NoSuchRole) -> Error {

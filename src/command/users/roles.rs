@@ -1,7 +1,7 @@
 //! `rolesInfo`: lists roles. All roles are built in, so there are none to drop and nothing is cached.
 
 use super::{put_privileges, role};
-use crate::auth::{Action, Privileges, ROLES, Role, RoleName, Target};
+use crate::auth::{Action, AuthTarget, Privileges, ROLES, Role, RoleName};
 use crate::command::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::error::{Error, Result};
 use crate::value::{ArrayBuilder, DocBuilder, Type};
@@ -51,7 +51,7 @@ fn wanted(call: &Call<'_>) -> Result<Option<Vec<RoleName>>> {
 
 /// Whether the sender may see these roles. Every user may see their own roles.
 fn may(call: &Call<'_>) -> Result<bool> {
-    let sees = |db: &str| call.may(Target::Database(db), Action::ViewRole);
+    let sees = |db: &str| call.may(AuthTarget::Database(db), Action::ViewRole);
     Ok(match wanted(call)? {
         None => sees(call.database()),
         Some(roles) => roles.iter().all(|role| {

@@ -31,7 +31,7 @@ pub trait Writing: Send + 'static {
 }
 
 /// A running update or delete.
-pub enum Action {
+pub enum RunningAction {
     Update(Box<Updating>),
     Remove(Box<Deleting>),
 }
@@ -223,7 +223,7 @@ impl Writing for Deleting {
     }
 }
 
-impl Writing for Action {
+impl Writing for RunningAction {
     fn step(
         &mut self,
         place: &WriteTarget<'_>,
@@ -251,7 +251,7 @@ impl Writing for Action {
     }
 }
 
-impl Action {
+impl RunningAction {
     /// Returns what selects the statement's documents.
     pub fn selection(&self) -> &Selection {
         match self {

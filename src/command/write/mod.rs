@@ -15,12 +15,12 @@ mod tally;
 mod target;
 
 pub(super) use add::add;
-pub(super) use each::{Action, Statement, StatementKind, Writing, only, run_each};
+pub(super) use each::{RunningAction, Statement, StatementKind, Writing, only, run_each};
 pub(super) use options::{MAX_STATEMENTS, Numbers, WriteOptions, check_statements};
 pub(super) use repeats::Repeats;
 pub(super) use run::{StatementRun, Statements, run};
 pub(super) use select::{Selecting, check_upsert, collation, hint};
 pub(super) use tally::Tally;
-pub(super) use target::{StatementNames, Target};
+pub(super) use target::{StatementNames, StatementSelector};
 
 use options::only_statement;

@@ -2,7 +2,7 @@
 
 use crate::args::Arg;
 use crate::command::collection_uuid;
-use crate::command::{Call, Documents};
+use crate::command::{Call, DocumentList};
 use crate::error::{Code, Error, Result};
 use crate::value::{Doc, Type, ValueRef};
 
@@ -96,7 +96,7 @@ impl Numbers {
 }
 
 /// Checks the number of statements, and that each is a document.
-pub fn check_statements(call: &Call<'_>, list: &str, documents: Documents<'_>) -> Result<usize> {
+pub fn check_statements(call: &Call<'_>, list: &str, documents: DocumentList<'_>) -> Result<usize> {
     let mut count = 0;
     let mut offset = 0;
     while let Some(value) = documents.take_next(&mut offset) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::command::{Call, Client, Command, Context, Documents, Outcome, Step, Task};
+use crate::command::{Call, Client, Command, Context, DocumentList, Outcome, Step, Task};
 use crate::cosmos::{self, Usage};
 use crate::effort::Effort;
 use crate::engine::write::{BATCH, WriteTarget};
@@ -27,7 +27,7 @@ pub trait Statements: Send + 'static {
 /// What statements need to run.
 pub struct StatementRun<'r> {
     /// The statements of [`Statements::LIST`].
-    pub documents: Documents<'r>,
+    pub documents: DocumentList<'r>,
     pub place: WriteTarget<'r>,
     pub vars: Vars,
     pub retry: &'r mut Option<Retry>,
@@ -65,11 +65,12 @@ struct Longer<S> {
 pub fn run<S: Statements>(
     call: &mut Call<'_>,
     collection: &str,
-    documents: Documents<'_>,
+    documents: DocumentList<'_>,
     mut statements: S,
     is_slow: bool,
     reply: &mut DocBuilder<'_>,
 ) -> Result<Outcome> {
+    call.has_begun_to_write.set(true);
     let mut retry = call.retry.take();
     let mut running = StatementRun {
         documents,
@@ -195,7 +196,9 @@ impl<'r> Gate<'r> {
 impl<S: Statements> Task for Longer<S> {
     fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
         let mut running = StatementRun {
-            documents: S::LIST.map_or(Documents::NONE, |list| Documents::of(&self.request, list)),
+            documents: S::LIST.map_or(DocumentList::NONE, |list| {
+                DocumentList::of(&self.request, list)
+            }),
             place: place(&self.context, &self.database, &self.collection, self.at),
             vars: self.context.vars(self.at.now()),
             retry: &mut self.retry,

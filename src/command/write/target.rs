@@ -19,14 +19,14 @@ pub struct StatementNames {
 
 /// What selects the documents of a statement.
 #[derive(Default)]
-pub struct Target<'a> {
+pub struct StatementSelector<'a> {
     filter: Option<Doc<'a>>,
     pub hint: Option<Hint>,
 }
 
-// === impl Target ===
+// === impl StatementSelector ===
 
-impl<'a> Target<'a> {
+impl<'a> StatementSelector<'a> {
     /// Reads a field if it is one that all statements have. Returns whether it is.
     pub fn take(&mut self, arg: &Arg<'a>, names: &StatementNames) -> Result<bool> {
         match arg.name_bytes() {

@@ -15,13 +15,13 @@ use crate::query::Scope;
 use crate::query::sort::Sort;
 use crate::query::stage::Endless;
 use crate::storage::index::IndexSpec;
-use crate::storage::{Namespace, Options};
+use crate::storage::{CollectionOptions, Namespace};
 use crate::value::{DocBuf, Millis};
 
 const NOW: ReadPoint = ReadPoint::at(Millis(0));
 
 fn collection(index: Document, documents: impl IntoIterator<Item = Document>) -> Arc<Collection> {
-    let collection = Collection::new(Namespace::new("db", "c"), Options::default());
+    let collection = Collection::new(Namespace::new("db", "c"), CollectionOptions::default());
     let collection = Arc::new(collection);
     let spec = IndexSpec::new("i", DocBuf::from(index));
     let made = collection.drain_then(Millis(0), monotonic(), |rules| rules.add_index(spec));

@@ -4,7 +4,7 @@ use super::default_ttl;
 use super::{Done, check_created};
 use crate::error::{Code, Error, Result};
 use crate::storage::index::IndexSpec;
-use crate::storage::{Catalog, CreateError, Namespace, Options, OtherCase, Rules, View};
+use crate::storage::{Catalog, CollectionOptions, CreateError, Namespace, OtherCase, Rules, View};
 use crate::ttl::{DefaultTtl, TsIndex, check_mode};
 use crate::value::Millis;
 
@@ -12,7 +12,7 @@ use crate::value::Millis;
 #[derive(Debug, Clone)]
 pub struct CreateCollection {
     pub namespace: Namespace,
-    pub options: Options,
+    pub options: CollectionOptions,
     pub default_ttl: DefaultTtl,
     /// How the default appears among the indexes. `None` means the usual way.
     pub ts_index: Option<TsIndex>,
@@ -26,7 +26,7 @@ impl CreateCollection {
     pub fn plain(namespace: Namespace) -> Self {
         Self {
             namespace,
-            options: Options::default(),
+            options: CollectionOptions::default(),
             default_ttl: DefaultTtl::Off,
             ts_index: None,
             indexes: Vec::new(),

@@ -40,7 +40,7 @@ pub(super) use replace::{default_of, dropped};
 
 // Types of storage that describe a change.
 pub use crate::storage::index::{IndexSpec, Partial};
-pub use crate::storage::{Cap, Namespace, Options};
+pub use crate::storage::{Cap, CollectionOptions, Namespace};
 
 /// A schema change, as plain data.
 #[derive(Debug, Clone)]

@@ -9,7 +9,7 @@ use crate::clock::monotonic;
 use crate::engine::STEP;
 use crate::engine::describe::put_options;
 use crate::error::{Code, Error, Result};
-use crate::storage::{Catalog, Collection, Namespace, Options, RenameError, Rules, View};
+use crate::storage::{Catalog, Collection, CollectionOptions, Namespace, RenameError, Rules, View};
 use crate::ttl::{DefaultTtl, TsIndex};
 use crate::value::{DocBuf, Millis};
 
@@ -27,7 +27,7 @@ pub struct ReplaceCollection {
 /// The setup of a collection, without its DefaultTTL.
 #[derive(Debug, Clone, Default)]
 pub struct CollectionSetup {
-    pub options: Options,
+    pub options: CollectionOptions,
     /// The indexes that are ready, sorted. `None` means that the collection does not exist: an existing one has at least the
     /// index on `_id`.
     indexes: Option<Vec<DocBuf>>,

@@ -20,7 +20,7 @@ fn name(collection: &str) -> Namespace {
 fn create(collection: &str, default_ttl: DefaultTtl) -> SchemaChange {
     SchemaChange::CreateCollection(CreateCollection {
         namespace: name(collection),
-        options: Options::default(),
+        options: CollectionOptions::default(),
         default_ttl,
         ts_index: None,
         indexes: Vec::new(),

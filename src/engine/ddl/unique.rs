@@ -210,7 +210,7 @@ mod tests {
     use super::{DuplicateSearch, MAX_DOCUMENTS, SOME};
     use crate::clock::monotonic;
     use crate::storage::index::IndexSpec;
-    use crate::storage::{Collection, Namespace, Options, ReadPoint};
+    use crate::storage::{Collection, CollectionOptions, Namespace, ReadPoint};
     use crate::ttl::DefaultTtl;
     use crate::value::{DocBuf, Millis, Value};
     use bson::doc;
@@ -226,7 +226,7 @@ mod tests {
     /// Two documents share a key. The first step reads only one of them, which then expires before the second step.
     #[test]
     fn expired_documents_are_not_reported_as_duplicates() {
-        let c = Collection::new(Namespace::new("db", "c"), Options::default());
+        let c = Collection::new(Namespace::new("db", "c"), CollectionOptions::default());
         let last = SOME as i32 - 1;
         set_up(&c, DefaultTtl::Never);
         c.write(Millis(0), |w| {
@@ -265,7 +265,7 @@ mod tests {
             (1 << 20, 7, 7, few),
             (9 << 20, 2, 1, many),
         ] {
-            let c = Collection::new(Namespace::new("db", "c"), Options::default());
+            let c = Collection::new(Namespace::new("db", "c"), CollectionOptions::default());
             set_up(&c, DefaultTtl::Off);
             c.write(Millis(0), |w| {
                 for n in 0..there {

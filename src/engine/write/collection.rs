@@ -38,7 +38,7 @@ fn create(catalog: &Arc<Catalog>, namespace: Namespace, now: Millis) -> Result<b
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::Options;
+    use crate::storage::CollectionOptions;
 
     #[test]
     fn the_first_write_creates_the_collection_if_its_name_can_be_one() {
@@ -53,7 +53,7 @@ mod tests {
         assert_eq!(wanted("c"), Ok(false));
         assert_eq!(wanted("a$b"), Err(Code::InvalidNamespace));
         // The settings of an existing collection do not matter.
-        let mut options = Options::default();
+        let mut options = CollectionOptions::default();
         options
             .shown
             .put("comment", crate::value::Value::int32(1).as_ref());

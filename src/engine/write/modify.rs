@@ -33,7 +33,7 @@ pub enum Deleted {
 /// A stored document that a statement is about to change or remove.
 pub struct Candidate<'a> {
     pub collection: &'a Collection,
-    pub target: Target<'a>,
+    pub target: CandidateId<'a>,
     /// The write also depends on the `_ts` of the document.
     pub reads_ts: bool,
     /// What is known of the `ttl` that the document will have.
@@ -50,7 +50,7 @@ pub struct Candidate<'a> {
 
 /// The identity of a candidate.
 #[derive(Clone, Copy)]
-pub enum Target<'a> {
+pub enum CandidateId<'a> {
     /// The document with this `_id`. It has not been looked up yet.
     Id(ValueRef<'a>),
     /// A document that was found, with the time of its last write. Its bytes are in `current`.
@@ -93,8 +93,8 @@ impl Candidate<'_> {
     ) -> Result<Result<Modified, Dropped>> {
         let collection = self.collection;
         let (id, mut ts) = match self.target {
-            Target::Found(id, ts) => (id, ts),
-            Target::Id(id) => {
+            CandidateId::Found(id, ts) => (id, ts),
+            CandidateId::Id(id) => {
                 let looked = match self.quick {
                     true => collection.write(at.now(), |writer| {
                         self.at_once(writer, id, new, &mut compute)
@@ -181,12 +181,12 @@ impl Candidate<'_> {
     pub fn delete(mut self, at: ReadPoint) -> Result<Result<Deleted, Dropped>> {
         let collection = self.collection;
         let (id, mut ts) = match self.target {
-            Target::Found(id, ts) => (id, ts),
-            Target::Id(id) if !self.quick => match self.copy(id, at) {
+            CandidateId::Found(id, ts) => (id, ts),
+            CandidateId::Id(id) if !self.quick => match self.copy(id, at) {
                 Look::Copied(id, ts) => (id, ts),
                 _ => return Ok(Ok(Deleted::None)),
             },
-            Target::Id(id) => {
+            CandidateId::Id(id) => {
                 let removed = collection.write(at.now(), |writer| {
                     let view = writer.view();
                     view.id_usage().note();
@@ -284,7 +284,7 @@ pub fn append_ts(doc: Doc<'_>, ts: Millis, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
     use crate::query::Scope;
-    use crate::storage::{Namespace, Options};
+    use crate::storage::{CollectionOptions, Namespace};
     use crate::value::DocBuf;
     use bson::{Document, doc};
 
@@ -294,7 +294,8 @@ mod tests {
     fn a_document_that_was_touched_meanwhile_is_asked_again() {
         let bytes = doc! {"_id": 1}.to_vec().unwrap();
         let touched = |condition: Document, by_ts: bool| {
-            let collection = Collection::new(Namespace::new("db", "c"), Options::default());
+            let collection =
+                Collection::new(Namespace::new("db", "c"), CollectionOptions::default());
             let id = collection.write(Millis(5_000), |w| w.insert(&bytes));
             let id = id.unwrap().unwrap();
             let wanted = Selector::parse(DocBuf::from(condition).as_doc(), &Scope::new()).unwrap();
@@ -302,7 +303,7 @@ mod tests {
             let mut current = bytes.clone();
             let candidate = Candidate {
                 collection: &collection,
-                target: Target::Found(id, Millis(5_000)),
+                target: CandidateId::Found(id, Millis(5_000)),
                 reads_ts: by_ts,
                 new_ttl: NewTtl::Unknown,
                 quick: false,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Candidate, Match, Picked, Picker, Selector, Target};
+use super::{Candidate, CandidateId, Match, Picked, Picker, Selector};
 use crate::effort::{Effort, Weigh};
 use crate::engine::ObjectIds;
 use crate::engine::access::Walk;
@@ -197,13 +197,13 @@ impl Search {
                     return Ok(FoundDocument::None);
                 };
                 *gone = true;
-                (Target::Id(id), &*collection)
+                (CandidateId::Id(id), &*collection)
             }
             Some(SearchWay::Picker(picker)) => {
                 let picked = picker.next(at, &self.selection.vars, slice, current);
                 *effort += picker.take_effort();
                 match picked.map_err(|error| during(self.during, error))? {
-                    Picked::One(id, ts) => (Target::Found(id, ts), picker.collection()),
+                    Picked::One(id, ts) => (CandidateId::Found(id, ts), picker.collection()),
                     Picked::Pause => return Ok(FoundDocument::Pause),
                     Picked::None => return Ok(FoundDocument::None),
                 }

@@ -5,7 +5,7 @@ use ahash::AHashSet;
 use super::state::{AccumulatorState, Input};
 use crate::error::{Error, Result};
 use crate::query::expr::object;
-use crate::value::{ArrayBuilder, DocBuf, Type, Value, ValueRef, check_size, key};
+use crate::value::{ArrayBuilder, DocBuf, Type, Value, ValueRef, check_computed, key};
 
 /// The state of `$push` and `$concatArrays`.
 #[derive(Default)]
@@ -181,7 +181,7 @@ impl ValueList {
         let mut out = ArrayBuilder::begin(&mut bytes);
         for value in self.iter() {
             out.push(value);
-            check_size(out.len())?;
+            check_computed(out.len())?;
         }
         out.end();
         Ok(Value::array(bytes))

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::state::{AccumulatorRule, AccumulatorState, Input, Plain};
+use super::state::{AccumulatorRule, AccumulatorState, Input, PlainRule};
 use super::table::{ACCUMULATORS, AccumulatorParser};
 use crate::error::{Code, Error, Result};
 use crate::query::expr::ExprArgument;
@@ -40,7 +40,7 @@ impl Accumulator {
         match *ACCUMULATORS.ready(row)? {
             AccumulatorParser::Plain(start) => {
                 let input = Expr::parse(value, scope)?;
-                Ok(Self::new(Arc::new(Plain(start)), input))
+                Ok(Self::new(Arc::new(PlainRule(start)), input))
             }
             AccumulatorParser::Own(parse) => parse(ExprArgument {
                 name: row.name,

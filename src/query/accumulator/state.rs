@@ -46,11 +46,11 @@ pub struct Input<'a> {
 
 /// A rule without arguments, in which every group starts with the same state.
 #[derive(Debug)]
-pub struct Plain(pub fn() -> Box<dyn AccumulatorState>);
+pub struct PlainRule(pub fn() -> Box<dyn AccumulatorState>);
 
-// === impl Plain ===
+// === impl PlainRule ===
 
-impl AccumulatorRule for Plain {
+impl AccumulatorRule for PlainRule {
     fn start(self: Arc<Self>, _: ValueRef<'_>, _: &Vars) -> Result<Box<dyn AccumulatorState>> {
         Ok((self.0)())
     }

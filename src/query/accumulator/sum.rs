@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::rule::Accumulator;
-use super::state::{AccumulatorState, Input, Plain};
+use super::state::{AccumulatorState, Input, PlainRule};
 use crate::error::{Error, Result};
 use crate::query::Expr;
 use crate::query::expr::ExprArgument;
 use crate::query::expr::total::Total;
-use crate::value::{Decimal, Num, Value};
+use crate::value::Value;
 
 #[derive(Default)]
 struct Sum(Total);
@@ -36,19 +36,15 @@ pub fn count(arg: ExprArgument<'_>) -> Result<Accumulator> {
         )));
     }
     let one = Expr::Const(Value::int32(1));
-    Ok(Accumulator::new(Arc::new(Plain(sum)), one))
+    Ok(Accumulator::new(Arc::new(PlainRule(sum)), one))
 }
 
 /// Returns the average. It is null without numbers, and a decimal if one of the numbers is a decimal.
 pub fn average(total: Total, count: u64) -> Value {
-    if count == 0 {
-        return Value::null();
+    match count {
+        0 => Value::null(),
+        _ => total.average(count).to_value(),
     }
-    if total.is_decimal() {
-        let count = Decimal::from_i64(i64::try_from(count).unwrap_or(i64::MAX));
-        return Num::Decimal(total.to_decimal().div(count)).to_value();
-    }
-    Value::double(total.to_f64() / count as f64)
 }
 
 // === impl Sum ===

@@ -1,57 +1,12 @@
-//! `$add`, `$subtract`, `$multiply`, `$divide`, `$mod`, `$abs`.
+//! `$subtract`, `$multiply`, `$divide`, `$mod`, `$abs`.
 
-use super::total::Total;
+use super::addition::date_overflow;
 use super::{Env, ExprCall};
 use crate::error::{Code, Error, Result};
-use crate::value::{Num, Val, Value};
+use crate::value::{Decimal, Num, Type, Val, Value};
 
 pub fn num_val<'a>(num: Num) -> Result<Val<'a>> {
     Ok(Val::Own(num.to_value()))
-}
-
-/// Adds numbers and at most one date. With a date, the sum is a date.
-pub fn add<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
-    let mut total = Total::default();
-    // If one of the numbers is a decimal, the numbers are added one by one as decimals.
-    let mut running: Option<Num> = None;
-    let mut date = false;
-    for arg in &call.args {
-        let value = arg.eval_in(env)?;
-        let value = value.as_ref();
-        if let Some(num) = value.as_num() {
-            total.add(num);
-            running = Some(running.map_or(num, |before| before.add(num)));
-        } else if let Some(millis) = value.as_date() {
-            if date {
-                return Err(Error::location(
-                    16612,
-                    "only one date allowed in an $add expression",
-                ));
-            }
-            date = true;
-            total.add_whole(millis);
-        } else if value.is_nullish() {
-            return Ok(Val::NULL);
-        } else {
-            return Err(Error::new(
-                Code::TypeMismatch,
-                format!(
-                    "$add only supports numeric or date types, not {}",
-                    value.ty().alias()
-                ),
-            ));
-        }
-    }
-    if date {
-        let millis = total
-            .to_millis()
-            .ok_or_else(|| Error::new(Code::Overflow, "date overflow in $add"))?;
-        return Ok(Val::Own(Value::date(millis)));
-    }
-    match running {
-        Some(sum @ Num::Decimal(_)) => num_val(sum),
-        _ => num_val(total.to_num()),
-    }
 }
 
 /// Subtracts two numbers, two dates (giving the milliseconds between them), or a number from a date.
@@ -65,21 +20,15 @@ pub fn subtract<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     if let (Some(a), Some(b)) = (left.as_num(), right.as_num()) {
         return num_val(a.sub(b));
     }
-    let overflow = || Error::new(Code::Overflow, "date overflow in $subtract");
     if let Some(millis) = left.as_date() {
         if let Some(other) = right.as_date() {
-            let between = millis.checked_sub(other).ok_or_else(overflow)?;
+            let between = millis.checked_sub(other).ok_or_else(date_overflow)?;
             return Ok(Val::Own(Value::int64(between)));
         }
         if let Some(num) = right.as_num() {
-            let offset = match num {
-                Num::Double(value) => Num::Double(value.round()).to_i64_exact(),
-                Num::Decimal(value) => value.to_i64_round(),
-                integer => integer.to_i64_exact(),
-            };
-            let moved = offset
+            let moved = super::addition::millis(num)
                 .and_then(|offset| millis.checked_sub(offset))
-                .ok_or_else(overflow)?;
+                .ok_or_else(date_overflow)?;
             return Ok(Val::Own(Value::date(moved)));
         }
     }
@@ -93,13 +42,27 @@ pub fn subtract<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     ))
 }
 
+/// A product that grows from left to right, as a long and as a double side by side.
+struct RunningProduct {
+    /// The widest type so far. It is double if the long has overflowed.
+    ty: Type,
+    long: i64,
+    double: f64,
+    decimal: Decimal,
+}
+
 pub fn multiply<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
-    let mut product = Num::Int32(1);
+    let mut product = RunningProduct {
+        ty: Type::Int32,
+        long: 1,
+        double: 1.0,
+        decimal: Decimal::ONE,
+    };
     for arg in &call.args {
         let value = arg.eval_in(env)?;
         let value = value.as_ref();
         match value.as_num() {
-            Some(num) => product = product.mul(num),
+            Some(num) => product.times(num),
             None if value.is_nullish() => return Ok(Val::NULL),
             None => {
                 return Err(Error::new(
@@ -112,7 +75,7 @@ pub fn multiply<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
             }
         }
     }
-    num_val(product)
+    num_val(product.to_num())
 }
 
 /// Evaluates the two numbers of an operator. `None` means that one is null.
@@ -216,6 +179,41 @@ pub fn abs<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
         Num::Double(value) => Num::Double(value.abs()),
         Num::Decimal(value) => Num::Decimal(value.abs()),
     })
+}
+
+// === impl RunningProduct ===
+
+impl RunningProduct {
+    fn times(&mut self, num: Num) {
+        match (self.ty, num) {
+            (Type::Decimal, _) => self.decimal = self.decimal.mul(num.to_decimal()),
+            (_, Num::Decimal(decimal)) => {
+                self.decimal = self.to_num().to_decimal().mul(decimal);
+                self.ty = Type::Decimal;
+            }
+            _ => {
+                self.double *= num.to_f64();
+                let long = match self.ty {
+                    Type::Double => None,
+                    _ => num.as_int().and_then(|int| self.long.checked_mul(int)),
+                };
+                match (long, num) {
+                    (Some(long), Num::Int32(_)) => self.long = long,
+                    (Some(long), _) => (self.long, self.ty) = (long, Type::Int64),
+                    (None, _) => self.ty = Type::Double,
+                }
+            }
+        }
+    }
+
+    fn to_num(&self) -> Num {
+        match self.ty {
+            Type::Decimal => Num::Decimal(self.decimal),
+            Type::Double => Num::Double(self.double),
+            Type::Int64 => Num::Int64(self.long),
+            _ => i32::try_from(self.long).map_or(Num::Int64(self.long), Num::Int32),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use super::args::{bool_val, count_val, int_val, integral_i32, show};
 use super::substring::optional;
 use super::{Env, Expr, ExprCall};
 use crate::error::{Error, Result};
-use crate::value::{ArrayBuilder, Doc, Type, Val, Value, ValueRef, check_size, equal};
+use crate::value::{ArrayBuilder, Doc, Type, Val, Value, ValueRef, check_computed, equal};
 
 /// Builds an array of these values.
 pub fn array_of<'v>(items: impl IntoIterator<Item = ValueRef<'v>>) -> Result<Value> {
@@ -13,7 +13,7 @@ pub fn array_of<'v>(items: impl IntoIterator<Item = ValueRef<'v>>) -> Result<Val
     let mut out = ArrayBuilder::begin(&mut bytes);
     for item in items {
         out.push(item);
-        check_size(out.len())?;
+        check_computed(out.len())?;
     }
     out.end();
     Ok(Value::array(bytes))
@@ -232,7 +232,7 @@ pub fn concat_arrays<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
         for item in items(array) {
             out.push(item);
         }
-        check_size(out.len())?;
+        check_computed(out.len())?;
     }
     out.end();
     Ok(Val::Own(Value::array(bytes)))

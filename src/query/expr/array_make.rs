@@ -6,7 +6,7 @@ use super::node::{Expr, ExprCall, ExprOp};
 use super::{Env, LiveValues, fuel};
 use crate::args::ArgumentError;
 use crate::error::{Code, Error, Result};
-use crate::value::{ArrayBuilder, MAX_INTERNAL_DOCUMENT, Val, Value, ValueRef, check_size};
+use crate::value::{ArrayBuilder, Val, Value, ValueRef, check_computed};
 
 #[derive(Debug)]
 struct Zip {
@@ -14,6 +14,9 @@ struct Zip {
     defaults: Vec<Expr>,
     longest: bool,
 }
+
+/// MongoDB's limit for the memory of a range.
+const MAX_RANGE: i64 = 104_857_600;
 
 pub fn range<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let integer = |at: usize, code: i32, what: &str| -> Result<i64> {
@@ -53,13 +56,16 @@ pub fn range<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     }
     let count = ((end - start) + (step - step.signum())) / step;
     let count = usize::try_from(count).unwrap_or(0);
-    // An element takes at least seven bytes.
-    if count.saturating_mul(7) > MAX_INTERNAL_DOCUMENT {
+    // The memory that MongoDB's array would take.
+    let needed = match count {
+        0 => 0,
+        _ => 24 + ((end - start) / step + 1).saturating_mul(16),
+    };
+    if needed >= MAX_RANGE {
         return Err(Error::new(
             Code::ExceededMemoryLimit,
             format!(
-                "$range would use too much memory ({} bytes)",
-                count.saturating_mul(16)
+                "$range would use too much memory ({needed} bytes) and cannot spill to disk. Memory limit: {MAX_RANGE} bytes"
             ),
         ));
     }
@@ -71,7 +77,7 @@ pub fn range<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
         out.push(Value::int32(value as i32).as_ref());
         value += step;
     }
-    check_size(out.len())?;
+    check_computed(out.len())?;
     out.end();
     Ok(Val::Own(Value::array(bytes)))
 }
@@ -174,7 +180,7 @@ impl ExprOp for Zip {
                 inner.push(item.unwrap_or(default));
             }
             inner.end();
-            check_size(out.len())?;
+            check_computed(out.len())?;
         }
         out.end();
         Ok(Val::Own(Value::array(bytes)))

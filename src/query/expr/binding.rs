@@ -7,7 +7,7 @@ use super::{Env, LiveValues, fuel};
 use crate::error::{Error, Result};
 use crate::query::Survey;
 use crate::query::scope::check_definable;
-use crate::value::{ArrayBuilder, Doc, Val, Value, ValueRef, check_size, is_true};
+use crate::value::{ArrayBuilder, Doc, Val, Value, ValueRef, check_computed, is_true};
 
 #[derive(Debug)]
 struct Let {
@@ -229,7 +229,7 @@ impl ExprOp for Map {
             let this = [Val::Ref(elem.value)];
             let frame = env.frame(self.slot, &this);
             out.push(shallow(self.body.eval_in(env.within(&frame))?)?.as_ref());
-            check_size(out.len())?;
+            check_computed(out.len())?;
         }
         out.end();
         Ok(Val::Own(Value::array(bytes)))

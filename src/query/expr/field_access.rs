@@ -6,7 +6,7 @@ use super::node::{Expr, ExprOp};
 use crate::args::ArgumentError;
 use crate::error::{Error, Result};
 use crate::query::Survey;
-use crate::value::{Doc, DocBuilder, Type, Val, Value, ValueRef, check_size};
+use crate::value::{Doc, DocBuilder, Type, Val, Value, ValueRef, check_computed};
 
 #[derive(Debug)]
 struct GetField {
@@ -213,7 +213,7 @@ impl ExprOp for SetField {
         if !found {
             out.put(&self.field, value);
         }
-        check_size(out.len())?;
+        check_computed(out.len())?;
         out.end();
         Ok(Val::Own(Value::document(bytes)))
     }

@@ -48,7 +48,7 @@ pub fn avg<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let mut count = 0;
     each(call, env, |value| {
         if let Some(num) = value.as_num() {
-            total.add_for_average(num);
+            total.add(num);
             count += 1;
         }
     })?;

@@ -17,11 +17,13 @@ mod node;
 mod parse;
 mod table;
 
+mod addition;
 pub(super) mod args;
 mod arithmetic;
 mod array;
 mod array_make;
 pub(super) mod array_order;
+mod associative;
 mod binding;
 mod bitwise;
 mod boolean;

@@ -3,13 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Env, FieldPath, fuel};
+use super::{Env, FieldPath, associative, fuel};
 use crate::error::{Code, Error, Result};
 use crate::interrupt;
 use crate::query::{Scope, Survey, Vars};
 use smallvec::SmallVec;
 
-use crate::value::{ArrayBuilder, Doc, DocBuilder, Iter, Type, Val, Value, ValueRef, check_size};
+use crate::value::{
+    ArrayBuilder, Doc, DocBuilder, Iter, Type, Val, Value, ValueRef, check_computed,
+};
 
 /// A parsed expression.
 #[derive(Debug, Clone)]
@@ -224,6 +226,7 @@ impl Expr {
     }
 
     pub(super) fn call(name: &'static str, args: Vec<Expr>, eval: Eval) -> Self {
+        let args = associative::join(name, args, eval);
         Self::Call(Arc::new(ExprCall {
             name,
             args: args.into_boxed_slice(),
@@ -242,7 +245,7 @@ fn object<'a>(fields: &'a [(Box<str>, Expr)], env: Env<'a>) -> Result<Val<'a>> {
     let mut doc = DocBuilder::begin(&mut bytes);
     for (name, expr) in fields {
         doc.put(name, expr.eval_in(env)?.as_ref());
-        check_size(doc.len())?;
+        check_computed(doc.len())?;
     }
     doc.end();
     Ok(Val::Own(Value::document(bytes)))
@@ -253,7 +256,7 @@ fn array<'a>(items: &'a [Expr], env: Env<'a>) -> Result<Val<'a>> {
     let mut array = ArrayBuilder::begin(&mut bytes);
     for expr in items {
         array.push(expr.eval_in(env)?.as_ref());
-        check_size(array.len())?;
+        check_computed(array.len())?;
     }
     array.end();
     Ok(Val::Own(Value::array(bytes)))

@@ -5,7 +5,9 @@ use super::args::show;
 use super::array::items;
 use super::node::ExprCall;
 use crate::error::{Error, Result};
-use crate::value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Type, Val, Value, ValueRef, check_size};
+use crate::value::{
+    ArrayBuilder, Doc, DocBuf, DocBuilder, Type, Val, Value, ValueRef, check_computed,
+};
 
 /// Merges the fields of two documents. A value in `over` replaces the value in `base`.
 pub fn merge(base: Doc<'_>, over: Doc<'_>) -> Result<DocBuf> {
@@ -27,7 +29,7 @@ pub fn merge(base: Doc<'_>, over: Doc<'_>) -> Result<DocBuf> {
             }
         }
     });
-    check_size(merged.bytes().len())?;
+    check_computed(merged.bytes().len())?;
     Ok(merged)
 }
 
@@ -87,7 +89,7 @@ pub fn object_to_array<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> 
         let mut pair = out.doc();
         pair.put_str("k", elem.name()).put("v", elem.value);
         pair.end();
-        check_size(out.len())?;
+        check_computed(out.len())?;
     }
     out.end();
     Ok(Val::Own(Value::array(bytes)))
@@ -173,7 +175,7 @@ pub fn array_to_object<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> 
     let mut out = DocBuilder::begin(&mut bytes);
     for (key, value) in fields {
         out.put(key, value);
-        check_size(out.len())?;
+        check_computed(out.len())?;
     }
     out.end();
     Ok(Val::Own(Value::document(bytes)))

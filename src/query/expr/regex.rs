@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::query::Survey;
 use crate::query::pattern::{Captures, Pattern, SearchError};
-use crate::value::{ArrayBuilder, DocBuilder, Type, Val, Value, ValueRef, check_size};
+use crate::value::{ArrayBuilder, DocBuilder, Type, Val, Value, ValueRef, check_computed};
 
 #[derive(Debug)]
 struct RegexExpr {
@@ -207,7 +207,7 @@ impl MatchIter<'_> {
                 None => texts.push(ValueRef::NULL),
             };
             // Thousands of groups may each contain the whole text.
-            check_size(texts.len())?;
+            check_computed(texts.len())?;
         }
         texts.end();
         doc.end();
@@ -273,7 +273,7 @@ impl ExprOp for RegexExpr {
                     let mut search = self.search(text, pattern)?;
                     while let Some(found) = search.next()? {
                         out.push(Value::document(found).as_ref());
-                        check_size(out.len())?;
+                        check_computed(out.len())?;
                         if search.at >= text.len() {
                             break;
                         }

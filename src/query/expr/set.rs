@@ -5,7 +5,7 @@ use super::array::{build, items};
 use super::node::{Expr, ExprCall};
 use super::{Env, LiveValues, fuel};
 use crate::error::{Error, Result};
-use crate::value::{Val, ValueRef, check_size, compare, is_true};
+use crate::value::{Val, ValueRef, check_computed, compare, is_true};
 
 /// The number of further elements after which a union removes duplicates.
 const MANY: usize = 100_000;
@@ -127,7 +127,7 @@ pub fn set_union<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
         if all.len() > 2 * distinct + MANY {
             unite(&mut all);
             distinct = all.len();
-            check_size(distinct * LEAST)?;
+            check_computed(distinct * LEAST)?;
         }
     }
     unite(&mut all);

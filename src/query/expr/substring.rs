@@ -4,7 +4,7 @@ use super::args::{count_val, int_val, integral_i32, show};
 use super::text::{coerce, string_val};
 use super::{Env, ExprCall};
 use crate::error::{Error, Result};
-use crate::value::{ArrayBuilder, Num, Type, Val, Value, ValueRef, check_size};
+use crate::value::{ArrayBuilder, Num, Type, Val, Value, ValueRef, check_computed};
 
 /// Returns whether a character begins at this byte, or the byte is at or past the end.
 fn begins(text: &str, at: usize) -> bool {
@@ -271,7 +271,7 @@ pub fn split<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let mut out = ArrayBuilder::begin(&mut bytes);
     for part in body.split(separator) {
         out.push_str(part);
-        check_size(out.len())?;
+        check_computed(out.len())?;
     }
     out.end();
     Ok(Val::Own(Value::array(bytes)))

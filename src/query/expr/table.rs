@@ -4,9 +4,9 @@ use super::args::ExprArgument;
 use super::date::DatePart;
 use super::node::{Eval, Expr};
 use super::{
-    arithmetic, array, array_make, array_order, binding, bitwise, boolean, comparison, conditional,
-    convert, date, field_access, gather, misc, object, power, regex, replace, rounding, set,
-    substring, text, trigonometry, trim,
+    addition, arithmetic, array, array_make, array_order, binding, bitwise, boolean, comparison,
+    conditional, convert, date, field_access, gather, misc, object, power, regex, replace,
+    rounding, set, substring, text, trigonometry, trim,
 };
 use crate::error::Result;
 use crate::value::Type;
@@ -37,7 +37,7 @@ const ROWS: &[Entry<ExprParser>] = &[
     call("$abs", Arity::Exactly(1), arithmetic::abs),
     call("$acos", Arity::Exactly(1), trigonometry::acos),
     call("$acosh", Arity::Exactly(1), trigonometry::acosh),
-    call("$add", Arity::Any, arithmetic::add),
+    call("$add", Arity::Any, addition::add),
     call(
         "$allElementsTrue",
         Arity::Exactly(1),

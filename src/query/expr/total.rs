@@ -1,5 +1,5 @@
-//! The sum of many numbers, as exact as in MongoDB: integers exactly, doubles with their rounding errors carried along,
-//! decimals as decimals.
+//! The sum of many numbers, digit for digit as in MongoDB: two doubles carry what is no decimal, and decimals are added
+//! apart.
 
 use crate::value::{Decimal, Num};
 
@@ -7,13 +7,12 @@ use crate::value::{Decimal, Num};
 pub struct Total {
     /// The widest type so far: 0 int, 1 long, 2 double, 3 decimal.
     widest: u8,
-    /// The sum of the integers. A trillion longs do not overflow it.
-    integers: i128,
-    /// The sum of the doubles and its error (Neumaier).
+    /// The sum of integers and doubles, rounded. Together with `addend` it has about 107 bits. Only `sum` counts for a
+    /// result that is a double.
     sum: f64,
-    error: f64,
-    /// The sum of the doubles without correction. It is the result after an infinity or NaN was added.
-    plain: f64,
+    addend: f64,
+    /// The plain sum. It is the result after an infinity, which makes `sum` a NaN.
+    special: f64,
     decimal: Decimal,
 }
 
@@ -23,10 +22,9 @@ impl Default for Total {
     fn default() -> Self {
         Self {
             widest: 0,
-            integers: 0,
             sum: 0.0,
-            error: 0.0,
-            plain: 0.0,
+            addend: 0.0,
+            special: 0.0,
             decimal: Decimal::ZERO,
         }
     }
@@ -36,10 +34,13 @@ impl Total {
     #[inline]
     pub fn add(&mut self, num: Num) {
         match num {
-            Num::Int32(value) => self.integers += i128::from(value),
+            Num::Int32(value) => self.add_f64(f64::from(value)),
             Num::Int64(value) => {
                 self.widest = self.widest.max(1);
-                self.integers += i128::from(value);
+                // In two parts, each of which a double holds exactly.
+                let high = value / (1 << 32) * (1 << 32);
+                self.add_f64((value - high) as f64);
+                self.add_f64(high as f64);
             }
             Num::Double(value) => {
                 self.widest = self.widest.max(2);
@@ -52,97 +53,69 @@ impl Total {
         }
     }
 
-    /// Adds a number for `$avg` as an expression, where integers count as doubles, as in MongoDB. (In `$group` they do not.)
-    #[inline]
-    pub fn add_for_average(&mut self, num: Num) {
-        match num {
-            Num::Decimal(_) => self.add(num),
-            other => self.add(Num::Double(other.to_f64())),
-        }
-    }
-
-    /// Adds an integer that does not affect the type of the sum, such as a date.
-    pub fn add_whole(&mut self, value: i64) {
-        self.integers += i128::from(value);
-    }
-
+    /// Adds with compensation. The order of the steps decides the last bits, so it is MongoDB's (`summation.h`).
     fn add_f64(&mut self, value: f64) {
-        let sum = self.sum + value;
-        self.error += if self.sum.abs() >= value.abs() {
-            (self.sum - sum) + value
-        } else {
-            (value - sum) + self.sum
-        };
+        self.special += value;
+        // The addend is expected to be smaller than the value.
+        let value_and_rest = value + self.addend;
+        let rest = self.addend - (value_and_rest - value);
+        // Either of these may be the larger one.
+        let sum = self.sum + value_and_rest;
+        let before = sum - value_and_rest;
+        let added = sum - before;
+        let error = (self.sum - before) + (value_and_rest - added);
         self.sum = sum;
-        self.plain += value;
+        self.addend = rest + error;
     }
 
-    /// Returns the whole sum as a double.
-    pub fn to_f64(self) -> f64 {
-        if self.widest == 3 {
-            return self.to_decimal().to_f64();
+    fn double(self) -> f64 {
+        if self.sum.is_nan() {
+            self.special
+        } else {
+            self.sum
         }
-        self.double()
     }
 
-    fn double(mut self) -> f64 {
-        if self.integers != 0 {
-            // A large integer sum is added in two steps, so that no digits are lost.
-            let high = self.integers as f64;
-            self.add_f64(high);
-            self.add_f64((self.integers - high as i128) as f64);
-        }
-        let exact = self.sum + self.error;
-        if exact.is_finite() { exact } else { self.plain }
-    }
-
-    pub fn to_decimal(self) -> Decimal {
-        let integers = match i64::try_from(self.integers) {
-            Ok(integers) => Decimal::from_i64(integers),
-            Err(_) => Decimal::parse(&self.integers.to_string()).unwrap_or(Decimal::ZERO),
+    fn decimal(self) -> Decimal {
+        let rest = match self.sum.is_finite() {
+            true => Decimal::from_f64_exact(self.sum).add(Decimal::from_f64_exact(self.addend)),
+            false => Decimal::from_f64_exact(self.special),
         };
-        let mut rest = integers;
-        if self.sum != 0.0 || !self.plain.is_finite() {
-            let doubles = Self {
-                integers: 0,
-                ..self
-            };
-            // Takes all digits of the double, without trailing zeros.
-            rest = rest.add(Decimal::from_f64_full(doubles.double()).normalize());
-        }
         self.decimal.add(rest)
+    }
+
+    /// Returns the sum as a long, rounded to the nearest one. `None` means that it does not fit.
+    fn long(self) -> Option<i64> {
+        const END: f64 = 9_223_372_036_854_775_808.0;
+        if self.sum == END {
+            // The addend takes the sum below its rounded value.
+            return (self.addend < -0.5)
+                .then(|| (self.addend.round() as i64).wrapping_sub(i64::MIN));
+        }
+        let fits = (self.sum > -END && self.sum < END) || (self.sum == -END && self.addend >= -0.5);
+        fits.then(|| {
+            let whole = self.sum.round();
+            (whole as i64).wrapping_add((self.sum - whole + self.addend).round() as i64)
+        })
     }
 
     /// Returns the sum in the widest type so far. An integer sum grows from int to long to double.
     pub fn to_num(self) -> Num {
-        match self.widest {
-            3 => Num::Decimal(self.to_decimal()),
-            2 => Num::Double(self.double()),
-            widest => match (i32::try_from(self.integers), i64::try_from(self.integers)) {
-                (Ok(small), _) if widest == 0 => Num::Int32(small),
-                (_, Ok(large)) => Num::Int64(large),
-                _ => Num::Double(self.double()),
-            },
+        match (self.widest, self.long()) {
+            (3, _) => Num::Decimal(self.decimal()),
+            (0, Some(long)) => i32::try_from(long).map_or(Num::Int64(long), Num::Int32),
+            (1, Some(long)) => Num::Int64(long),
+            _ => Num::Double(self.double()),
         }
     }
 
-    /// Returns the sum for a date. The part that is not an integer is rounded before it is added. `None` means that the sum
-    /// does not fit.
-    pub fn to_millis(self) -> Option<i64> {
-        let rest = Self {
-            integers: 0,
-            ..self
-        };
-        let rest = match self.widest {
-            3 => rest.to_decimal().to_i64_round()?,
-            2 => Num::Double(rest.double().round()).to_i64_exact()?,
-            _ => 0,
-        };
-        i64::try_from(self.integers + i128::from(rest)).ok()
-    }
-
-    pub fn is_decimal(self) -> bool {
-        self.widest == 3
+    /// Returns the sum divided by a count: a double, or a decimal if a decimal was added.
+    pub fn average(self, count: u64) -> Num {
+        if self.widest == 3 {
+            let count = Decimal::from_i64(i64::try_from(count).unwrap_or(i64::MAX));
+            return Num::Decimal(self.decimal().div(count));
+        }
+        Num::Double(self.double() / count as f64)
     }
 }
 
@@ -150,13 +123,18 @@ impl Total {
 mod tests {
     use super::*;
 
+    fn total(nums: &[Num]) -> String {
+        let mut total = Total::default();
+        nums.iter().for_each(|&num| total.add(num));
+        match total.to_num() {
+            Num::Decimal(decimal) => decimal.to_string(),
+            other => format!("{other:?}"),
+        }
+    }
+
+    /// The answers of mongod 6.0.5.
     #[test]
     fn sums() {
-        let total = |nums: &[Num]| {
-            let mut total = Total::default();
-            nums.iter().for_each(|&num| total.add(num));
-            format!("{:?}", total.to_num())
-        };
         use Num::{Double, Int32, Int64};
         for (nums, expected) in [
             (&[][..], "Int32(0)"),
@@ -168,11 +146,37 @@ mod tests {
                 &[Int64(i64::MAX), Int64(1), Int64(-1)],
                 "Int64(9223372036854775807)",
             ),
-            (&[Double(1e100), Double(1.0), Double(-1e100)], "Double(1.0)"),
+            (&[Int64(i64::MIN)], "Int64(-9223372036854775808)"),
+            (&[Double(1e16), Double(1.0), Double(-1e16)], "Double(0.0)"),
+            (&[Double(1e16), Double(3.0), Double(-1e16)], "Double(4.0)"),
             (&[Double(f64::INFINITY), Double(1.0)], "Double(inf)"),
+            (
+                &[Double(1e308), Double(1e308), Double(-1e308)],
+                "Double(inf)",
+            ),
             (&[Double(1.5), Int32(2)], "Double(3.5)"),
         ] {
             assert_eq!(total(nums), expected, "{nums:?}");
+        }
+    }
+
+    /// The answers of mongod 6.0.5.
+    #[test]
+    fn sums_with_decimals() {
+        for (decimal, doubles, expected) in [
+            ("0", &[0.1, 2.5][..], "2.600000000000000005551115123125782"),
+            ("1E+3", &[100.0], "1100"),
+            ("1E+3", &[1e20], "100000000000000001000"),
+            ("1E+40", &[1e30], "1.000000000100000000000000001988462E+40"),
+            ("0", &[1e40], "1.000000000000000030378602842700367E+40"),
+            ("0E-10", &[0.5, 1.0], "1.5000000000"),
+            ("1", &[f64::INFINITY], "Infinity"),
+        ] {
+            let decimal = Num::Decimal(Decimal::parse(decimal).unwrap());
+            let nums: Vec<Num> = std::iter::once(decimal)
+                .chain(doubles.iter().map(|&double| Num::Double(double)))
+                .collect();
+            assert_eq!(total(&nums), expected, "{nums:?}");
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::{
     value::{Elem, Type, ValueRef},
 };
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Bits {
     test: BitTest,
     /// The mask for a number: positions 0 to 62, and bit 63 for every position from 63 on, because all of those show the
@@ -24,7 +24,7 @@ pub struct Bits {
 
 /// The mask for binary data, kept in the client's form: a position can be two billion, and binary data can hold a hundred
 /// million bits.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum BitMask {
     /// Sorted, without duplicates.
     Positions(Vec<u32>),

@@ -24,7 +24,7 @@ pub enum CompareOp {
 }
 
 /// A comparison with a constant.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Comparison {
     pub op: CompareOp,
     pub value: Value,

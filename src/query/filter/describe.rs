@@ -1,7 +1,7 @@
 //! The tree written back as a document, as explain shows a filter: every shorthand spelled out. Fails where the command is
 //! to end: a filter may have very many parts.
 
-use super::{CompareOp, FieldTest, FilterNode, Test};
+use super::{CompareOp, FieldTest, FilterNode, Test, order::in_order};
 use crate::error::Result;
 use crate::interrupt;
 use crate::value::{DocBuf, DocBuilder, Type, Value};
@@ -38,7 +38,7 @@ fn list<'n>(
     out: &mut DocBuilder<'_>,
 ) -> Result<()> {
     let mut array = out.array(name);
-    for each in nodes {
+    for each in in_order(nodes) {
         node(each, &mut array.doc())?;
     }
     Ok(())

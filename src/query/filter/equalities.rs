@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{CompareOp, FilterNode, Test};
+use super::{CompareOp, FilterNode, Test, order::in_order};
 use crate::{
     error::{Code, Error, Result},
     value::Value,
@@ -56,7 +56,10 @@ impl FilterNode {
 
     fn collect<'n>(&'n self, pairs: &mut Vec<(&'n str, &'n Value)>) {
         match self {
-            Self::And(nodes) => nodes.iter().for_each(|node| node.collect(pairs)),
+            // The new document has the fields in MongoDB's order of conditions.
+            Self::And(nodes) => in_order(nodes)
+                .into_iter()
+                .for_each(|node| node.collect(pairs)),
             // An `$or` with a single alternative is a plain condition.
             Self::Or(nodes) => {
                 if let [node] = nodes.as_slice() {

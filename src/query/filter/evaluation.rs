@@ -1,6 +1,7 @@
 //! `$expr`, `$jsonSchema`, `$sampleRate`, `$comment`.
 
 use std::cell::Cell;
+use std::sync::Arc;
 
 use super::{FilterNode, Schema, parse::ParseContext};
 use crate::{
@@ -29,7 +30,7 @@ pub(super) fn expr(
     }
     cx.allows("$expr")?;
     let expr = Expr::parse(arg, cx.scope)?;
-    Ok(Some(FilterNode::Expr(Box::new((expr, arg.to_value())))))
+    Ok(Some(FilterNode::Expr(Arc::new((expr, arg.to_value())))))
 }
 
 pub(super) fn json_schema(
@@ -42,7 +43,7 @@ pub(super) fn json_schema(
         return Err(Error::type_mismatch("$jsonSchema must be an object"));
     };
     let schema = Schema::parse(doc)?;
-    Ok(Some(FilterNode::Schema(Box::new((schema, arg.to_value())))))
+    Ok(Some(FilterNode::Schema(Arc::new((schema, arg.to_value())))))
 }
 
 pub(super) fn sample_rate(

@@ -16,7 +16,7 @@ use crate::{
     error::Result,
     interrupt,
     query::Vars,
-    value::{Doc, Leaf, Type, ValueRef, is_true},
+    value::{ArrayLeaf, Doc, Type, ValueRef, is_true},
 };
 
 /// The value or document that conditions are tested on.
@@ -222,7 +222,7 @@ impl FieldTest {
         let mut found = vec![false; members.values().len()];
         let mut left = found.len();
         self.path
-            .hits(doc, Leaf::Elements, |hit| {
+            .hits(doc, ArrayLeaf::Elements, |hit| {
                 if let Some(slot) = members.find(hit.value).and_then(|at| found.get_mut(at))
                     && !std::mem::replace(slot, true)
                 {
@@ -243,10 +243,12 @@ impl FieldTest {
 impl Test {
     /// Returns whether an array at the end of the path is also tested element by element.
     #[inline]
-    pub(super) fn leaf(&self) -> Leaf {
+    pub(super) fn leaf(&self) -> ArrayLeaf {
         match self {
-            Self::Exists | Self::Size(_) | Self::ElemObject(_) | Self::ElemValue(_) => Leaf::Whole,
-            _ => Leaf::Elements,
+            Self::Exists | Self::Size(_) | Self::ElemObject(_) | Self::ElemValue(_) => {
+                ArrayLeaf::Whole
+            }
+            _ => ArrayLeaf::Elements,
         }
     }
 

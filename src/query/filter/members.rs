@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The right side of an `$in`: values in BSON order without duplicates, and patterns.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Members {
     values: Vec<Value>,
     patterns: Vec<Pattern>,

@@ -4,6 +4,8 @@
 //! code and message. [`Filter::matches`] then tests the bytes of a document and looks at no operator name. [`FILTERS`]
 //! lists MongoDB's whole vocabulary; an operator that is not built is refused by name.
 //!
+//! Conditions are tested in MongoDB's order, which puts what may fail behind what is cheap (`order.rs`).
+//!
 //! A negation (`$ne`, `$nin`, `$not`, `$exists: false`) is a [`FilterNode::Not`] around the positive test. This is why it
 //! also matches documents that lack the field. A short `$all` is a conjunction of tests of the same path; a long one is one
 //! [`Test::All`].
@@ -22,10 +24,12 @@ mod logic;
 mod matches;
 mod members;
 mod modulo;
+mod order;
 mod parse;
 mod position;
 mod regex;
 mod schema;
+mod split;
 mod table;
 mod tree;
 mod types;

@@ -9,7 +9,7 @@ use crate::{
     value::ValueRef,
 };
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Modulo {
     pub divisor: i64,
     pub remainder: i64,

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::{CompareOp, FieldTest, FilterNode, Test, matches::RootDocument};
+use super::{CompareOp, FieldTest, FilterNode, Test, matches::RootDocument, order::in_order};
 use crate::value::Doc;
 
 impl FilterNode {
@@ -16,9 +16,7 @@ impl FilterNode {
                 if !self.matches(root).unwrap_or(false) {
                     return None;
                 }
-                let mut ordered: Vec<&FilterNode> = nodes.iter().collect();
-                ordered.sort_by_key(|node| node.rank());
-                ordered
+                in_order(nodes)
                     .into_iter()
                     .rev()
                     .find_map(|node| node.position(root))
@@ -28,37 +26,6 @@ impl FilterNode {
             }
             _ => None,
         }
-    }
-
-    /// Returns the place in MongoDB's order of conditions: by kind, then by path.
-    fn rank(&self) -> (u8, &str) {
-        let Self::Field(field) = self else {
-            return match self {
-                Self::And(_) => (0, ""),
-                Self::Or(_) => (1, ""),
-                _ => (u8::MAX, ""),
-            };
-        };
-        let kind = match &field.test {
-            Test::ElemObject(_) => 2,
-            Test::ElemValue(_) => 3,
-            Test::Size(_) => 4,
-            Test::Compare(comparison) => match comparison.op {
-                CompareOp::Eq => 5,
-                CompareOp::Lte => 6,
-                CompareOp::Lt => 7,
-                CompareOp::Gt => 8,
-                CompareOp::Gte => 9,
-            },
-            Test::All(_) => 5,
-            Test::Regex(_) => 10,
-            Test::Mod(_) => 11,
-            Test::Exists => 12,
-            Test::In(_) => 13,
-            Test::Bits(_) => 14,
-            Test::Type(_) => 15,
-        };
-        (kind, field.path.as_str())
     }
 }
 

@@ -1,5 +1,7 @@
 //! The typed tree of a parsed filter.
 
+use std::sync::Arc;
+
 use super::{
     Bits, CompareOp, Comparison, Members, Modulo, Schema, TypeSet, describe,
     matches::{self, RootDocument},
@@ -12,14 +14,17 @@ use crate::{
 };
 
 /// A parsed filter.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Filter {
     root: FilterNode,
     slow: bool,
+    /// Conditions that cannot change the answer, as those beside `{}` in an `$or`. They are not tested. A client that names
+    /// a field in one of them has named it all the same.
+    unused: Vec<FilterNode>,
 }
 
 /// A condition on a document or, inside `$elemMatch`, on one element.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum FilterNode {
     True,
     False,
@@ -30,22 +35,22 @@ pub enum FilterNode {
     Not(Box<FilterNode>),
     Field(FieldTest),
     /// An expression, with the client's own text for explain.
-    Expr(Box<(Expr, Value)>),
-    Schema(Box<(Schema, Value)>),
+    Expr(Arc<(Expr, Value)>),
+    Schema(Arc<(Schema, Value)>),
     /// `$sampleRate`: true for this fraction of the documents.
     Sample(f64),
 }
 
 /// A test of the values at a path. Inside the value form of `$elemMatch` the path is empty, and the element itself is
 /// tested.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct FieldTest {
     pub path: Path,
     pub test: Test,
 }
 
 /// A test of one value.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Test {
     Compare(Comparison),
     In(Members),
@@ -68,13 +73,13 @@ pub enum Test {
 
 impl Filter {
     pub fn parse(doc: Doc<'_>, scope: &Scope) -> Result<Self> {
-        parse::parse(doc, scope, false).map(Self::new)
+        Self::of_node(parse::parse(doc, scope, false)?)
     }
 
     /// Parses a condition on elements, in an update or a projection. Operators that need a whole document or an index are
     /// refused.
     pub fn parse_plain(doc: Doc<'_>, scope: &Scope) -> Result<Self> {
-        parse::parse(doc, scope, true).map(Self::new)
+        Self::of_node(parse::parse(doc, scope, true)?)
     }
 
     /// Returns the filter that every document passes.
@@ -88,14 +93,32 @@ impl Filter {
         Self::new(FilterNode::field("_id", test))
     }
 
+    /// Puts the conditions into the order in which they are tested.
+    pub(super) fn of_node(root: FilterNode) -> Result<Self> {
+        let mut unused = Vec::new();
+        let root = root.normalise(&mut unused)?;
+        Ok(Self {
+            unused,
+            ..Self::new(root)
+        })
+    }
+
     fn new(root: FilterNode) -> Self {
         let slow = root.weight() > MANY;
-        Self { root, slow }
+        Self {
+            root,
+            slow,
+            unused: Vec::new(),
+        }
     }
 
     /// Returns whether testing one document may take long, as [`Survey`] explains.
     pub fn is_slow(&self) -> bool {
         self.slow
+    }
+
+    pub(super) fn into_root(self) -> FilterNode {
+        self.root
     }
 
     pub fn root(&self) -> &FilterNode {
@@ -122,7 +145,9 @@ impl Filter {
         if self.slow {
             survey.slow();
         }
-        self.root.survey(survey, at_root);
+        for node in std::iter::once(&self.root).chain(&self.unused) {
+            node.survey(survey, at_root);
+        }
     }
 
     /// Returns whether every document passes.
@@ -198,7 +223,8 @@ impl FilterNode {
         }
     }
 
-    fn has_expression(&self) -> bool {
+    /// Returns whether a test evaluates an expression, which may fail.
+    pub(super) fn has_expression(&self) -> bool {
         match self {
             Self::Expr(_) => true,
             Self::And(nodes) | Self::Or(nodes) | Self::Nor(nodes) => {
@@ -211,7 +237,8 @@ impl FilterNode {
 
     fn survey(&self, survey: &mut Survey<'_>, at_root: bool) {
         match self {
-            Self::True | Self::False | Self::Sample(_) => {}
+            Self::True | Self::False => {}
+            Self::Sample(_) => survey.random(),
             Self::And(nodes) | Self::Or(nodes) | Self::Nor(nodes) => {
                 nodes.iter().for_each(|node| node.survey(survey, at_root));
             }

@@ -6,7 +6,7 @@ use super::tree::{Projection, ProjectionMode, ProjectionNode, ProjectionTree};
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::query::{Expr, Filter, Vars};
-use crate::value::{ArrayBuilder, Doc, DocBuilder, Type, ValueRef, check_size};
+use crate::value::{ArrayBuilder, Doc, DocBuilder, Type, ValueRef, check_computed};
 
 /// The context that all levels share.
 struct ProjectionWalk<'r> {
@@ -187,7 +187,7 @@ impl ProjectionWalk<'_> {
     fn compute(&self, name: &str, expr: &Expr, out: &mut DocBuilder<'_>) -> Result<()> {
         out.put(name, expr.eval(self.root, self.vars)?.as_ref());
         // A short specification, or one field in a long array, can produce any amount of data.
-        check_size(out.reached() - self.start)
+        check_computed(out.reached() - self.start)
     }
 
     /// Writes one element of an array on the path.

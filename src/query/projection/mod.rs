@@ -11,6 +11,7 @@
 
 mod add_fields;
 mod apply;
+mod origin;
 mod parse;
 mod slice;
 #[cfg(test)]

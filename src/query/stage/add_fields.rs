@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::StageContext;
 use super::document_map::DocumentMap;
 use crate::error::{Error, Result};
-use crate::query::{Projection, Survey, Vars};
-use crate::value::{Doc, ValueRef, check_size};
+use crate::query::{PathOrigin, Projection, Survey, Vars};
+use crate::value::{Doc, Path, ValueRef, check_computed};
 
 struct AddFields(Projection);
 
@@ -56,11 +56,15 @@ impl DocumentMap for AddFields {
     fn apply(&self, doc: Doc<'_>, vars: &Vars, out: &mut Vec<u8>) -> Result<bool> {
         let start = out.len();
         self.0.apply(doc, vars, None, out)?;
-        check_size(out.len() - start)?;
+        check_computed(out.len() - start)?;
         Ok(true)
     }
 
     fn survey(&self, survey: &mut Survey<'_>) {
         self.0.survey(survey);
+    }
+
+    fn origin(&self, path: &Path) -> PathOrigin {
+        self.0.origin(path)
     }
 }

@@ -60,7 +60,7 @@ pub(super) fn parse(
     let order = DocBuf::build(|doc| {
         doc.put_i32("_id", 1);
     });
-    push(Stage::Sort(Arc::new(Sort::parse(order.as_doc())?)));
+    push(Stage::Sort(Arc::new(Sort::parse(order.as_doc())?), None));
     Ok(())
 }
 

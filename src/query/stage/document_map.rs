@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::{Flow, Row, RowBatch, RowContext, Rows, StageOp};
 use crate::error::Result;
 use crate::interrupt;
-use crate::query::{Survey, Vars};
-use crate::value::Doc;
+use crate::query::{PathOrigin, Survey, Vars};
+use crate::value::{Doc, Path};
 
 /// Turns a document into another one.
 pub trait DocumentMap: Send + Sync {
@@ -15,6 +15,11 @@ pub trait DocumentMap: Send + Sync {
 
     /// Reports the fields that the stage names.
     fn survey(&self, survey: &mut Survey<'_>);
+
+    /// Returns where the value at a path of the new document comes from.
+    fn origin(&self, _: &Path) -> PathOrigin {
+        PathOrigin::Computed
+    }
 }
 
 /// The stage of a [`DocumentMap`].
@@ -54,6 +59,10 @@ impl StageOp for Mapped {
 
     fn survey(&self, survey: &mut Survey<'_>) {
         self.0.survey(survey);
+    }
+
+    fn origin(&self, path: &Path) -> PathOrigin {
+        self.0.origin(path)
     }
 }
 

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::error::{Error, Result};
 use crate::query::{Survey, expr};
-use crate::value::{ArrayBuilder, Doc, DocBuilder, Value, ValueRef, check_size};
+use crate::value::{ArrayBuilder, Doc, DocBuilder, Value, ValueRef, check_computed};
 
 struct Facet {
     parts: Vec<(Box<str>, Pipeline)>,
@@ -142,6 +142,14 @@ impl StageOp for Facet {
         }
         survey.carry();
     }
+
+    fn optimised(&self) -> Result<Option<Arc<dyn StageOp>>> {
+        let mut parts = Vec::with_capacity(self.parts.len());
+        for (name, pipeline) in &self.parts {
+            parts.push((name.clone(), pipeline.clone().optimise()?));
+        }
+        Ok(Some(Arc::new(Self { parts })))
+    }
 }
 
 // === impl FacetBranch ===
@@ -250,7 +258,7 @@ impl Rows for FacetRows {
 impl FacetRows {
     fn finish(&mut self, out: &mut RowBatch) -> Result<()> {
         let size: usize = self.parts.iter().map(|part| part.result.len()).sum();
-        check_size(size)?;
+        check_computed(size)?;
         out.push_doc(None, |doc: &mut DocBuilder<'_>| {
             for ((name, _), part) in self.stage.parts.iter().zip(&self.parts) {
                 doc.put(name, array_of(&part.result).as_ref());

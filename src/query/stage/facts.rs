@@ -32,8 +32,10 @@ pub struct StageFacts {
     pub in_plan_shape: bool,
     /// Visits the pipelines inside the stage, as the client wrote them.
     pub inner: EachInner,
-    pub condition: Condition,
-    pub documents: Documents,
+    pub condition: ConditionPosition,
+    pub documents: DocumentsAfter,
+    /// The stages behind it that the optimiser may move before it, if they do not read what it changes.
+    pub overtaken_by: &'static [Mover],
 }
 
 /// The parser of a stage's argument.
@@ -89,7 +91,7 @@ pub enum RowsFrom {
 /// Where a condition on the documents of the collection goes if a pipeline begins with the stage. In front of a cluster,
 /// the condition is that they have not ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Condition {
+pub enum ConditionPosition {
     /// In a `$match` before the stage.
     Before,
     /// In its field `query`.
@@ -102,9 +104,18 @@ pub enum Condition {
     Impossible,
 }
 
+/// A stage that the optimiser moves towards the source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mover {
+    Match,
+    Sort,
+    /// `$skip`, `$limit` and `$sample`. They may overtake a stage that makes one row of each row.
+    Limit,
+}
+
 /// What becomes of the documents that enter the stage, seen as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Documents {
+pub enum DocumentsAfter {
     /// Rows are still these documents, perhaps with some fields changed.
     Pass,
     /// Rows of another origin join them.
@@ -215,8 +226,9 @@ impl Entry {
                 changes: Changes::Everything,
                 in_plan_shape: false,
                 inner: |_, _| {},
-                condition: Condition::Before,
-                documents: Documents::Replaced,
+                condition: ConditionPosition::Before,
+                documents: DocumentsAfter::Replaced,
+                overtaken_by: &[],
             },
         }
     }
@@ -225,8 +237,10 @@ impl Entry {
         Self::new(name, Status::Ready(StageParser::Stages(parse)))
     }
 
+    /// Declares a stage that makes one row of each row.
     pub(super) const fn each(name: &'static str, parse: ParseEach) -> Self {
         Self::new(name, Status::Ready(StageParser::Each(parse)))
+            .overtaken_by(&[Mover::Match, Mover::Limit])
     }
 
     pub(super) const fn planned(name: &'static str) -> Self {
@@ -245,7 +259,7 @@ impl Entry {
         self.facts.rows_from = rows_from;
         self.facts.needs = needs;
         if !matches!(rows_from, RowsFrom::Input) {
-            self.facts.condition = Condition::Nowhere;
+            self.facts.condition = ConditionPosition::Nowhere;
         }
         self
     }
@@ -271,7 +285,7 @@ impl Entry {
     /// Allows the stage only at the end of a pipeline, because it writes.
     pub(super) const fn last(mut self) -> Self {
         self.facts.position = Position::Last;
-        self.facts.documents = Documents::Taken;
+        self.facts.documents = DocumentsAfter::Taken;
         self.not_in_facet().not_in_sub().not_in_view()
     }
 
@@ -297,9 +311,9 @@ impl Entry {
 
     pub(super) const fn changes(mut self, changes: Changes) -> Self {
         self.facts.documents = match changes {
-            Changes::Nothing | Changes::Fields(_) => Documents::Pass,
-            Changes::Selection(..) => Documents::Selected,
-            Changes::Everything => Documents::Replaced,
+            Changes::Nothing | Changes::Fields(_) => DocumentsAfter::Pass,
+            Changes::Selection(..) => DocumentsAfter::Selected,
+            Changes::Everything => DocumentsAfter::Replaced,
         };
         self.facts.changes = changes;
         self
@@ -310,13 +324,18 @@ impl Entry {
         self
     }
 
-    pub(super) const fn condition(mut self, condition: Condition) -> Self {
+    pub(super) const fn condition(mut self, condition: ConditionPosition) -> Self {
         self.facts.condition = condition;
         self
     }
 
-    pub(super) const fn documents(mut self, documents: Documents) -> Self {
+    pub(super) const fn documents(mut self, documents: DocumentsAfter) -> Self {
         self.facts.documents = documents;
+        self
+    }
+
+    pub(super) const fn overtaken_by(mut self, movers: &'static [Mover]) -> Self {
+        self.facts.overtaken_by = movers;
         self
     }
 

@@ -9,8 +9,8 @@ use super::{Empty, Flow, RowBatch, RowContext, Rows, Stage, StageContext, StageO
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::query::accumulator::{Accumulator, AccumulatorState};
-use crate::query::{Expr, Scope, Survey, Vars};
-use crate::value::{Doc, DocBuf, DocBuilder, Type, Value, ValueRef, check_size, key};
+use crate::query::{Expr, PathOrigin, Scope, Survey, Vars};
+use crate::value::{Doc, DocBuf, DocBuilder, Path, Type, Value, ValueRef, check_computed, key};
 
 /// The bytes that one group needs besides its key, its `_id` and its accumulators.
 const OVERHEAD: usize = 64;
@@ -235,7 +235,7 @@ impl GroupFields {
         for ((name, _), state) in self.0.iter().zip(states) {
             out.put(name, state.finish()?.as_ref());
         }
-        check_size(out.len())
+        check_computed(out.len())
     }
 
     /// Reports the fields that the accumulators read.
@@ -292,6 +292,32 @@ impl StageOp for Group {
             Key::Buckets(buckets) => buckets.survey(survey),
         }
         self.fields.survey(survey);
+    }
+
+    /// Rows of one group have equal keys, so a condition on the key keeps or drops them together.
+    fn origin(&self, path: &Path) -> PathOrigin {
+        let (Key::Value(key) | Key::SoleField(_, key)) = &self.key else {
+            return PathOrigin::Computed;
+        };
+        let (source, names) = match key {
+            Expr::Object(fields) if path.len() > 1 => {
+                let mut fields = fields.iter();
+                let found = fields.find(|(name, _)| **name == *path.part(1));
+                (found.map(|(_, expr)| expr), 2)
+            }
+            key => (Some(key), 1),
+        };
+        match source {
+            Some(Expr::Field(from)) if path.first() == "_id" && from.path().len() == 1 => {
+                let mut origin = from.path().as_str().to_owned();
+                for name in path.parts().skip(names) {
+                    origin.push('.');
+                    origin.push_str(name);
+                }
+                PathOrigin::Grouped(origin)
+            }
+            _ => PathOrigin::Computed,
+        }
     }
 }
 

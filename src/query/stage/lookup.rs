@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::query::expr::shallow;
 use crate::query::filter::Filter;
-use crate::query::{Scope, Survey, Vars};
+use crate::query::{PathOrigin, Scope, Survey, Vars};
 use crate::value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Path, Type, ValueRef};
 
 pub(super) use super::lookup_spec::{parse, written};
@@ -98,6 +98,23 @@ impl StageOp for Lookup {
             sub.full.survey(survey);
         }
         survey.carry();
+    }
+
+    fn origin(&self, path: &Path) -> PathOrigin {
+        match self.into.first() == path.first() {
+            true => PathOrigin::Computed,
+            false => PathOrigin::Same,
+        }
+    }
+
+    fn optimised(&self) -> Result<Option<Arc<dyn StageOp>>> {
+        let Some(sub) = &self.sub else {
+            return Ok(None);
+        };
+        Ok(Some(Arc::new(Self {
+            sub: Some(sub.optimised()?),
+            ..self.clone()
+        })))
     }
 }
 
@@ -398,6 +415,7 @@ fn equal_filter(field: &str, keys: &[ValueRef<'_>]) -> Result<Filter> {
 // === impl SubPipeline ===
 
 /// The pipeline of a `$lookup` or `$unionWith`: as a whole, and split for a source.
+#[derive(Clone)]
 pub(super) struct SubPipeline {
     pub full: Pipeline,
     spec: SourceSpec,
@@ -415,6 +433,10 @@ impl SubPipeline {
             spec,
             rest,
         }
+    }
+
+    pub fn optimised(&self) -> Result<Self> {
+        self.full.clone().optimise().map(Self::new)
     }
 
     /// Opens a pipeline that has rows of its own, with a filter directly after them.

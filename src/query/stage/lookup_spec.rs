@@ -13,6 +13,7 @@ use crate::query::{Expr, scope};
 use crate::value::{Doc, Path, Type, ValueRef};
 
 /// A parsed `$lookup`.
+#[derive(Clone)]
 pub(super) struct Lookup {
     /// `None` if the pipeline has rows of its own.
     pub from: Option<CollectionName>,

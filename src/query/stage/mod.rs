@@ -1,6 +1,7 @@
 //! Stages: a pipeline is parsed into typed stages and runs by pulling batches of rows.
 //!
-//! [`Pipeline::parse`] looks up every stage in [`STAGES`]. [`Pipeline::split_source`] splits off the part that a planner
+//! [`Pipeline::parse`] looks up every stage in [`STAGES`]. [`Pipeline::optimise`] rewrites the stages into cheaper ones
+//! (`optimise/`). [`Pipeline::split_source`] splits off the part that a planner
 //! can handle (filter, sort, skip, limit). The engine turns that part into rows, and the other stages are opened on these
 //! rows. At run time a stage is a [`Rows`]: it owns its input and appends to the [`RowBatch`] of its caller. It holds no
 //! lock between two pulls, and every pull ends soon ([`Flow::Pause`]). Stages know no storage: they reach other collections
@@ -32,6 +33,7 @@ mod lookup_spec;
 mod match_;
 mod merge;
 mod number;
+mod optimise;
 mod out;
 mod pipeline;
 mod project;
@@ -57,7 +59,8 @@ pub use batch::{Origin, Row, RowBatch};
 pub use current_op::CurrentOps;
 pub use document_map::map;
 pub use facts::{
-    Changes, Condition, Documents, Entry, Need, RowsFrom, Stable, StageFacts, StageParser,
+    Changes, ConditionPosition, DocumentsAfter, Entry, Mover, Need, RowsFrom, Stable, StageFacts,
+    StageParser,
 };
 pub use levels::{each_stage, names};
 pub use limit::rows as limit;

@@ -8,12 +8,12 @@ use super::facts::{Entry, Position, RowsFrom, RunsOn, StageParser};
 use super::levels::row_of;
 use super::stage_context::{StageContext, stage_is_no_document};
 use super::table::STAGES;
-use super::{CollectionName, Output, Rows, SourceSpec, limit, match_, skip, sort};
+use super::{CollectionName, Output, Rows, SourceSpec, limit, match_, optimise, skip, sort};
 use crate::error::{Code, Error, Result};
-use crate::query::Survey;
 use crate::query::filter::Filter;
 use crate::query::sort::Sort;
-use crate::value::{Doc, Elem, Type, Value};
+use crate::query::{PathOrigin, Survey};
+use crate::value::{Doc, DocBuf, Elem, Path, Type, Value};
 use crate::vocabulary::Status;
 
 /// MongoDB's limit on the number of stages.
@@ -39,7 +39,8 @@ pub struct PipelineStep {
 #[derive(Clone)]
 pub enum Stage {
     Match(Arc<Filter>),
-    Sort(Arc<Sort>),
+    /// A sort and, behind it, a limit.
+    Sort(Arc<Sort>, Option<u64>),
     Skip(u64),
     Limit(u64),
     StageOp(Arc<dyn StageOp>),
@@ -62,6 +63,32 @@ pub trait StageOp: Send + Sync {
     /// Returns whether equal input gives equal output (not so for `$sample`), regardless of its inner pipelines.
     fn is_deterministic(&self) -> bool {
         true
+    }
+
+    /// Returns whether the stage drops rows by their number only, like `$limit`.
+    fn limits_rows(&self) -> bool {
+        false
+    }
+
+    /// Returns whether each input row gives at least one output row.
+    fn keeps_every_row(&self) -> bool {
+        false
+    }
+
+    /// Returns where the value at a path of the output rows comes from, for stages whose output rows stand for input rows.
+    fn origin(&self, _: &Path) -> PathOrigin {
+        PathOrigin::Computed
+    }
+
+    /// For a stage that adds rows of its own to those of its input: returns the stage with only those rows that pass the
+    /// filter.
+    fn with_match(&self, _: &Arc<Filter>) -> Result<Option<Arc<dyn StageOp>>> {
+        Ok(None)
+    }
+
+    /// Returns the stage with optimised inner pipelines, if it has any.
+    fn optimised(&self) -> Result<Option<Arc<dyn StageOp>>> {
+        Ok(None)
     }
 
     /// Reports the fields that the stage and its inner pipelines name.
@@ -126,6 +153,25 @@ impl Pipeline {
             .is_some_and(|step| step.row.facts.rows_from != RowsFrom::Input)
     }
 
+    /// Returns a pipeline that gives the same rows for less work.
+    pub fn optimise(mut self) -> Result<Self> {
+        for step in &mut self.steps {
+            if let Stage::StageOp(op) = &step.stage
+                && let Some(optimised) = op.optimised()?
+            {
+                step.stage = Stage::StageOp(optimised);
+            }
+        }
+        optimise::optimise(&mut self.steps)?;
+        Ok(self)
+    }
+
+    /// Appends a stage.
+    pub(super) fn then(mut self, stage: Stage) -> Self {
+        self.steps.push(PipelineStep::made(stage));
+        self
+    }
+
     /// Returns the target that the pipeline writes to, if any.
     pub fn output(&self) -> Option<&Arc<Output>> {
         match &self.steps.last()?.stage {
@@ -153,7 +199,7 @@ impl Pipeline {
         for step in &self.steps {
             match &step.stage {
                 Stage::Match(filter) => filter.survey(survey),
-                Stage::Sort(sort) => sort.survey(survey),
+                Stage::Sort(sort, _) => sort.survey(survey),
                 Stage::Skip(_) | Stage::Limit(_) => {}
                 Stage::StageOp(op) => op.survey(survey),
             }
@@ -162,7 +208,7 @@ impl Pipeline {
     }
 
     pub(super) fn is_deterministic(&self) -> bool {
-        let mut all = true;
+        let mut all = !Survey::of("", |survey| self.survey(survey)).is_random;
         self.each_level(PipelineInput::Nothing, &mut |pipeline, _| {
             all &= pipeline.steps.iter().all(|step| match &step.stage {
                 Stage::StageOp(op) => op.is_deterministic(),
@@ -182,9 +228,14 @@ impl Pipeline {
                 Stage::Match(filter) if !ordered && spec.filter.is_none() => {
                     spec.filter = Some(filter.clone());
                 }
-                Stage::Sort(sort) if !ordered => spec.sort = Some(sort.clone()),
-                Stage::Skip(count) if spec.limit.is_none() => {
+                Stage::Sort(sort, limit) if !ordered => {
+                    spec.sort = Some(sort.clone());
+                    spec.limit = *limit;
+                }
+                Stage::Skip(count) => {
                     spec.skip = spec.skip.saturating_add(*count);
+                    // The limit counts the rows behind the skip.
+                    spec.limit = spec.limit.map(|limit| limit.saturating_sub(*count));
                 }
                 Stage::Limit(count) => {
                     spec.limit = Some(spec.limit.map_or(*count, |before| before.min(*count)));
@@ -219,40 +270,84 @@ impl Pipeline {
     }
 
     /// Opens the stages on a source. `behind` wraps the output of every stage.
-    pub fn open_with(
-        &self,
+    pub fn open_with<'s>(
+        &'s self,
         source: Box<dyn Rows>,
-        mut behind: impl FnMut(&PipelineStep, Box<dyn Rows>) -> Box<dyn Rows>,
+        mut behind: impl FnMut(&'s PipelineStep, Box<dyn Rows>) -> Box<dyn Rows>,
     ) -> Box<dyn Rows> {
         let mut rows = source;
         let mut depth = Depth::default();
-        let mut steps = self.steps.iter().peekable();
-        while let Some(step) = steps.next() {
+        for step in &self.steps {
             rows = match &step.stage {
                 Stage::Match(filter) => match_::rows(rows, filter.clone()),
                 Stage::Skip(count) => skip::rows(rows, *count),
                 Stage::Limit(count) => limit::rows(rows, *count),
                 Stage::StageOp(op) => op.clone().open(rows),
-                Stage::Sort(by) => {
-                    // If a limit follows the sort, the sort keeps only as many rows as are needed.
-                    let mut skipped = 0u64;
-                    let mut bound = None;
-                    for next in steps.clone() {
-                        match next.stage {
-                            Stage::Skip(count) => skipped = skipped.saturating_add(count),
-                            Stage::Limit(count) => {
-                                bound = Some(skipped.saturating_add(count));
-                                break;
-                            }
-                            _ => break,
-                        }
+                Stage::Sort(by, limit) => {
+                    let rows = sort::rows(rows, by.clone(), *limit);
+                    match limit {
+                        None => rows,
+                        Some(limit) => limit::rows(rows, *limit),
                     }
-                    sort::rows(rows, by.clone(), bound)
                 }
             };
             rows = behind(step, depth.check_after(step.levels, rows));
         }
         depth.at_end(rows)
+    }
+}
+
+// === impl PipelineStep ===
+
+impl PipelineStep {
+    /// Creates a step for a stage that no client wrote. The stage has a variant of its own.
+    pub(super) fn made(stage: Stage) -> Self {
+        let row = stage.name().and_then(|name| STAGES.find(name.as_bytes()));
+        Self {
+            row: row.expect("the table has every stage with a variant of its own"),
+            spec: Value::missing(),
+            stage,
+            levels: 0,
+        }
+    }
+
+    /// Returns the stage as explain shows it: its name and its argument.
+    pub fn shown(&self) -> Result<(&'static str, Value)> {
+        let count = |count: u64| Value::int64(i64::try_from(count).unwrap_or(i64::MAX));
+        let spec = match &self.stage {
+            Stage::Match(filter) => Value::document(filter.describe()?.into_bytes()),
+            Stage::Sort(sort, limit) => Value::document(
+                DocBuf::build(|out| {
+                    let mut key = out.doc("sortKey");
+                    for (path, descending) in sort.parts() {
+                        key.put_i32(path.as_str(), if descending { -1 } else { 1 });
+                    }
+                    key.end();
+                    if let Some(limit) = limit {
+                        out.put("limit", count(*limit).as_ref());
+                    }
+                })
+                .into_bytes(),
+            ),
+            Stage::Skip(number) | Stage::Limit(number) => count(*number),
+            Stage::StageOp(_) => self.spec.clone(),
+        };
+        Ok((self.stage.name().unwrap_or(self.row.name), spec))
+    }
+}
+
+// === impl Stage ===
+
+impl Stage {
+    /// Returns the name of a stage with a variant of its own.
+    fn name(&self) -> Option<&'static str> {
+        match self {
+            Self::Match(_) => Some("$match"),
+            Self::Sort(..) => Some("$sort"),
+            Self::Skip(_) => Some("$skip"),
+            Self::Limit(_) => Some("$limit"),
+            Self::StageOp(_) => None,
+        }
     }
 }
 

@@ -8,8 +8,8 @@ use super::{Rows, StageContext};
 use crate::error::{Error, Result};
 use crate::query::filter::Filter;
 use crate::query::projection::{Projection, ProjectionKind};
-use crate::query::{Survey, Vars};
-use crate::value::{Doc, Elem, Type, ValueRef, is_true};
+use crate::query::{PathOrigin, Survey, Vars};
+use crate::value::{Doc, Elem, Path, Type, ValueRef, is_true};
 
 /// A projection as a stage. `$unset` is parsed into it too.
 pub(super) struct Project(pub Projection);
@@ -100,5 +100,9 @@ impl DocumentMap for Project {
 
     fn survey(&self, survey: &mut Survey<'_>) {
         self.0.survey(survey);
+    }
+
+    fn origin(&self, path: &Path) -> PathOrigin {
+        self.0.origin(path)
     }
 }

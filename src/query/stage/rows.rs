@@ -47,7 +47,7 @@ pub struct Endless;
 pub struct PipelineLimits {
     /// The bytes that one blocking stage may hold.
     pub memory: usize,
-    /// The command's `allowDiskUse`. Nothing is ever written to disk here, so it only changes an error message.
+    /// The command's `allowDiskUse`. Nothing is ever written to disk here.
     pub allow_disk_use: bool,
 }
 
@@ -83,12 +83,18 @@ impl StepBudget for Endless {
 
 // === impl PipelineLimits ===
 
-impl Default for PipelineLimits {
-    /// Returns MongoDB's limit of 100 MB.
-    fn default() -> Self {
+impl PipelineLimits {
+    /// MongoDB's limit for a stage that may not use the disk.
+    const WITHOUT_DISK: usize = 100 * 1024 * 1024;
+
+    /// Returns the limits of a query. Where MongoDB would use the disk, a stage may use this much memory instead.
+    pub fn new(allow_disk_use: bool, memory: usize) -> Self {
         Self {
-            memory: 100 * 1024 * 1024,
-            allow_disk_use: true,
+            memory: match allow_disk_use {
+                true => memory,
+                false => memory.min(Self::WITHOUT_DISK),
+            },
+            allow_disk_use,
         }
     }
 }

@@ -56,6 +56,10 @@ impl StageOp for Sample {
         false
     }
 
+    fn limits_rows(&self) -> bool {
+        true
+    }
+
     fn survey(&self, _: &mut Survey<'_>) {}
 }
 

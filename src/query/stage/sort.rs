@@ -50,7 +50,7 @@ pub(super) fn parse(
             "$sort stage must have at least one sort key",
         ));
     }
-    push(Stage::Sort(Arc::new(Sort::parse(spec)?)));
+    push(Stage::Sort(Arc::new(Sort::parse(spec)?), None));
     Ok(())
 }
 

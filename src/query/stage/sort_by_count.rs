@@ -48,6 +48,6 @@ pub(super) fn parse(
     let order = DocBuf::build(|doc| {
         doc.put_i32("count", -1);
     });
-    push(Stage::Sort(Arc::new(Sort::parse(order.as_doc())?)));
+    push(Stage::Sort(Arc::new(Sort::parse(order.as_doc())?), None));
     Ok(())
 }

@@ -1,7 +1,8 @@
 //! The table of all stages.
 
 use super::facts::{
-    Changes, Condition, Documents, Entry, Need, RowsFrom, Stable, StageFacts, StageParser,
+    Changes, ConditionPosition, DocumentsAfter, Entry, Mover, Need, RowsFrom, Stable, StageFacts,
+    StageParser,
 };
 use super::levels::{fused, only_pipeline};
 use super::{
@@ -20,7 +21,9 @@ const ROWS: &[Entry] = &[
         .changes(Changes::Fields(add_fields::written)),
     planned_server("$backupCursor", Need::Everything),
     planned_server("$backupCursorExtend", Need::Everything),
-    Entry::ready("$bucket", bucket::parse).in_plan_shape(),
+    Entry::ready("$bucket", bucket::parse)
+        .in_plan_shape()
+        .overtaken_by(&[Mover::Match]),
     Entry::ready("$bucketAuto", bucket_auto::parse),
     Entry::planned("$changeStream")
         .first(RowsFrom::Stage, Need::ChangeStream)
@@ -45,23 +48,27 @@ const ROWS: &[Entry] = &[
         .stable(Stable::Never),
     Entry::planned("$densify")
         .in_plan_shape()
-        .documents(Documents::Joined),
+        .documents(DocumentsAfter::Joined),
     Entry::ready("$documents", documents::parse)
         .first(RowsFrom::Command, Need::LoggedIn)
         .on_database(),
     Entry::ready("$facet", facet::parse)
         .not_in_facet()
         .inner(facet::inner)
-        .documents(Documents::Taken),
+        .documents(DocumentsAfter::Taken),
     Entry::planned("$fill")
         .changes(Changes::Fields(output))
         .stable(Stable::Never),
     Entry::planned("$geoNear")
         .first_or(40603, RowsFrom::Stage, Need::Find)
-        .condition(Condition::InQuery)
-        .documents(Documents::Pass),
-    Entry::planned("$graphLookup").changes(Changes::Fields(lookup::written)),
-    Entry::ready("$group", group::parse).in_plan_shape(),
+        .condition(ConditionPosition::InQuery)
+        .documents(DocumentsAfter::Pass),
+    Entry::planned("$graphLookup")
+        .changes(Changes::Fields(lookup::written))
+        .overtaken_by(&[Mover::Match, Mover::Sort, Mover::Limit]),
+    Entry::ready("$group", group::parse)
+        .in_plan_shape()
+        .overtaken_by(&[Mover::Match]),
     Entry::ready("$indexStats", index_stats::parse)
         .first(RowsFrom::Stage, Need::IndexStats)
         .stable(Stable::Never),
@@ -85,7 +92,8 @@ const ROWS: &[Entry] = &[
     Entry::ready("$lookup", lookup::parse)
         .changes(Changes::Fields(lookup::written))
         .in_plan_shape()
-        .inner(only_pipeline),
+        .inner(only_pipeline)
+        .overtaken_by(&[Mover::Match, Mover::Sort, Mover::Limit]),
     Entry::ready("$match", match_::parse).changes(Changes::Nothing),
     Entry::ready("$merge", merge::parse).last(),
     planned_server("$operationMetrics", Need::Everything),
@@ -100,20 +108,20 @@ const ROWS: &[Entry] = &[
     planned_server("$queryStats", Need::QueryStats),
     planned_search("$rankFusion")
         .inner(fused)
-        .condition(Condition::Impossible),
-    Entry::ready("$redact", redact::parse).documents(Documents::Pass),
+        .condition(ConditionPosition::Impossible),
+    Entry::ready("$redact", redact::parse).documents(DocumentsAfter::Pass),
     Entry::each("$replaceRoot", replace_root::parse_replace_root).in_plan_shape(),
     Entry::each("$replaceWith", replace_root::parse_replace_with),
     Entry::ready("$sample", sample::parse).changes(Changes::Nothing),
     Entry::planned("$score")
         .stable(Stable::Never)
-        .documents(Documents::Pass),
+        .documents(DocumentsAfter::Pass),
     planned_search("$scoreFusion")
         .inner(fused)
-        .condition(Condition::Impossible),
+        .condition(ConditionPosition::Impossible),
     planned_search("$search"),
     planned_search("$searchBeta"),
-    planned_search("$searchMeta").condition(Condition::Impossible),
+    planned_search("$searchMeta").condition(ConditionPosition::Impossible),
     Entry::each("$set", add_fields::parse_set).changes(Changes::Fields(add_fields::written)),
     Entry::planned("$setWindowFields")
         .changes(Changes::Fields(output))
@@ -122,13 +130,19 @@ const ROWS: &[Entry] = &[
     Entry::ready("$skip", skip::parse).changes(Changes::Nothing),
     Entry::ready("$sort", sort::parse)
         .changes(Changes::Nothing)
-        .in_plan_shape(),
-    Entry::ready("$sortByCount", sort_by_count::parse).in_plan_shape(),
+        .in_plan_shape()
+        .overtaken_by(&[Mover::Match]),
+    Entry::ready("$sortByCount", sort_by_count::parse)
+        .in_plan_shape()
+        .overtaken_by(&[Mover::Match]),
     Entry::ready("$unionWith", union_with::parse)
         .inner(only_pipeline)
-        .documents(Documents::Joined),
+        .documents(DocumentsAfter::Joined)
+        .overtaken_by(&[Mover::Match]),
     Entry::each("$unset", unset::parse_unset).changes(Changes::Fields(unset::written)),
-    Entry::ready("$unwind", unwind::parse).documents(Documents::Pass),
+    Entry::ready("$unwind", unwind::parse)
+        .documents(DocumentsAfter::Pass)
+        .overtaken_by(&[Mover::Match, Mover::Sort]),
     planned_search("$vectorSearch"),
 ];
 
@@ -145,8 +159,8 @@ const fn planned_search(name: &'static str) -> Entry {
     Entry::planned(name)
         .first(RowsFrom::Stage, Need::Find)
         .stable(Stable::Never)
-        .condition(Condition::Behind)
-        .documents(Documents::Pass)
+        .condition(ConditionPosition::Behind)
+        .documents(DocumentsAfter::Pass)
 }
 
 /// Visits the fields of `output`, which `$fill` and `$setWindowFields` write.

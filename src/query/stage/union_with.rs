@@ -13,6 +13,7 @@ use super::{
 use crate::args::fields;
 use crate::error::{Error, Result};
 use crate::query::Survey;
+use crate::query::filter::Filter;
 use crate::value::{Type, ValueRef};
 
 struct UnionWith {
@@ -106,6 +107,21 @@ impl StageOp for UnionWith {
 
     fn survey(&self, survey: &mut Survey<'_>) {
         self.sub.full.survey(survey);
+    }
+
+    fn with_match(&self, filter: &Arc<Filter>) -> Result<Option<Arc<dyn StageOp>>> {
+        let full = self.sub.full.clone().then(Stage::Match(Arc::clone(filter)));
+        Ok(Some(Arc::new(Self {
+            from: self.from.clone(),
+            sub: SubPipeline::new(full.optimise()?),
+        })))
+    }
+
+    fn optimised(&self) -> Result<Option<Arc<dyn StageOp>>> {
+        Ok(Some(Arc::new(Self {
+            from: self.from.clone(),
+            sub: self.sub.optimised()?,
+        })))
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::{Flow, RowBatch, RowContext, Rows, Stage, StageContext, StageOp};
 use crate::args::{Arg, fields, object};
 use crate::error::{Error, Result};
-use crate::query::Survey;
 use crate::query::expr::FieldPath;
+use crate::query::{PathOrigin, Survey};
 use crate::value::{Doc, Path, Value, ValueRef};
 
 struct Unwind {
@@ -111,6 +111,21 @@ impl StageOp for Unwind {
         for path in std::iter::once(&self.path).chain(&self.index) {
             survey.path(path);
         }
+    }
+
+    fn origin(&self, path: &Path) -> PathOrigin {
+        let indexed = self.index.as_ref();
+        let changed = indexed.is_some_and(|index| index.first() == path.first())
+            || self.path.is_above(path)
+            || path.is_above(&self.path);
+        match changed {
+            true => PathOrigin::Computed,
+            false => PathOrigin::Same,
+        }
+    }
+
+    fn keeps_every_row(&self) -> bool {
+        self.preserve
     }
 }
 

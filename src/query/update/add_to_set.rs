@@ -8,7 +8,7 @@ use crate::value::{Doc, Val, Value, ValueRef, compare, equal};
 
 use super::UpdateArgument;
 use super::check::depth;
-use super::modify::{Leaf, LeafContext, Modify, OnMissing, ValueChange};
+use super::modify::{LeafContext, Modify, OnMissing, UpdateLeaf, ValueChange};
 use super::push::append;
 
 /// The distinct candidates, in the client's order.
@@ -18,7 +18,7 @@ struct AddToSet {
     sorted: Vec<usize>,
 }
 
-pub fn parse(argument: &UpdateArgument<'_>) -> Result<Leaf> {
+pub fn parse(argument: &UpdateArgument<'_>) -> Result<UpdateLeaf> {
     let candidates: Vec<Value> = match each(argument.value)? {
         Some(array) => array.iter().map(|elem| elem.value.to_value()).collect(),
         None => vec![argument.value.to_value()],

@@ -7,7 +7,7 @@ use crate::value::{Num, Val, ValueRef};
 
 use super::UpdateArgument;
 use super::check::element;
-use super::modify::{Leaf, LeafContext, Modify, OnMissing, ValueChange};
+use super::modify::{LeafContext, Modify, OnMissing, UpdateLeaf, ValueChange};
 
 struct Arithmetic {
     op: ArithmeticOp,
@@ -20,15 +20,15 @@ enum ArithmeticOp {
     Multiply,
 }
 
-pub fn parse_inc(argument: &UpdateArgument<'_>) -> Result<Leaf> {
+pub fn parse_inc(argument: &UpdateArgument<'_>) -> Result<UpdateLeaf> {
     parse(ArithmeticOp::Add, argument)
 }
 
-pub fn parse_mul(argument: &UpdateArgument<'_>) -> Result<Leaf> {
+pub fn parse_mul(argument: &UpdateArgument<'_>) -> Result<UpdateLeaf> {
     parse(ArithmeticOp::Multiply, argument)
 }
 
-fn parse(op: ArithmeticOp, argument: &UpdateArgument<'_>) -> Result<Leaf> {
+fn parse(op: ArithmeticOp, argument: &UpdateArgument<'_>) -> Result<UpdateLeaf> {
     let operand = argument.value.as_num().ok_or_else(|| {
         Error::type_mismatch(format!(
             "Cannot {} with non-numeric argument: {{{}}}",

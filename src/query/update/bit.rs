@@ -9,7 +9,7 @@ use crate::value::{Type, Val, Value, ValueRef};
 
 use super::UpdateArgument;
 use super::check::element;
-use super::modify::{Leaf, LeafContext, Modify, OnMissing, ValueChange};
+use super::modify::{LeafContext, Modify, OnMissing, UpdateLeaf, ValueChange};
 
 struct Bit(SmallVec<[(BitOp, Integer); 2]>);
 
@@ -26,7 +26,7 @@ enum Integer {
     Long(i64),
 }
 
-pub fn parse(argument: &UpdateArgument<'_>) -> Result<Leaf> {
+pub fn parse(argument: &UpdateArgument<'_>) -> Result<UpdateLeaf> {
     let Some(doc) = argument.value.as_doc() else {
         return Err(Error::bad_value(format!(
             "The $bit modifier is not compatible with a {}. You must pass in an embedded document: {{$bit: {{field: {{and/or/xor: #}}}}",

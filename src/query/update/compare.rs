@@ -8,7 +8,7 @@ use crate::value::{Val, Value, ValueRef, compare};
 
 use super::UpdateArgument;
 use super::check::depth;
-use super::modify::{Leaf, LeafContext, Modify, OnMissing, ValueChange};
+use super::modify::{LeafContext, Modify, OnMissing, UpdateLeaf, ValueChange};
 
 struct Compare {
     value: Value,
@@ -16,14 +16,14 @@ struct Compare {
     wins: Ordering,
 }
 
-pub fn parse_min(argument: &UpdateArgument<'_>) -> Result<Leaf> {
+pub fn parse_min(argument: &UpdateArgument<'_>) -> Result<UpdateLeaf> {
     Ok(Arc::new(Compare {
         value: argument.value.to_value(),
         wins: Ordering::Less,
     }))
 }
 
-pub fn parse_max(argument: &UpdateArgument<'_>) -> Result<Leaf> {
+pub fn parse_max(argument: &UpdateArgument<'_>) -> Result<UpdateLeaf> {
     Ok(Arc::new(Compare {
         value: argument.value.to_value(),
         wins: Ordering::Greater,

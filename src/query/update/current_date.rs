@@ -6,14 +6,14 @@ use crate::error::{Error, Result};
 use crate::value::{Millis, Type, Val, Value, ValueRef};
 
 use super::UpdateArgument;
-use super::modify::{Leaf, LeafContext, Modify, OnMissing, ValueChange};
+use super::modify::{LeafContext, Modify, OnMissing, UpdateLeaf, ValueChange};
 
 enum CurrentDate {
     Date,
     Timestamp,
 }
 
-pub fn parse(argument: &UpdateArgument<'_>) -> Result<Leaf> {
+pub fn parse(argument: &UpdateArgument<'_>) -> Result<UpdateLeaf> {
     let value = argument.value;
     let kind = match value.ty() {
         // For `true` and for `false`.

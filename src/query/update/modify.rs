@@ -47,7 +47,7 @@ pub struct UpdateArgument<'a> {
 }
 
 /// A leaf as the tree holds it. Merged trees share their leaves.
-pub type Leaf = Arc<dyn Modify>;
+pub type UpdateLeaf = Arc<dyn Modify>;
 
 /// The change to an existing value.
 pub enum ValueChange<'v> {

@@ -11,7 +11,7 @@ use crate::value::{Doc, Millis, TS_FIELD, Value, ValueRef};
 use super::array_filter::{self, ArrayFilters};
 use super::check::{self, MAX_DEPTH};
 use super::edit::{Edit, edit};
-use super::modify::{Leaf, UpdateArgument};
+use super::modify::{UpdateArgument, UpdateLeaf};
 use super::path::{self, UpdatePath};
 use super::pipeline::PipelineUpdate;
 use super::replace::Replacement;
@@ -192,7 +192,7 @@ impl Update {
 fn leaves<'a>(
     parse: UpdateParser,
     argument: &UpdateArgument<'a>,
-) -> Result<SmallVec<[(UpdatePath<'a>, Leaf); 1]>> {
+) -> Result<SmallVec<[(UpdatePath<'a>, UpdateLeaf); 1]>> {
     Ok(match parse {
         UpdateParser::Field(parse) => {
             let path = UpdatePath::parse(argument.field)?;
@@ -278,7 +278,7 @@ impl Operators {
     }
 
     /// Adds a leaf for a root field.
-    fn insert_field(&mut self, name: &str, leaf: Leaf) -> Result<()> {
+    fn insert_field(&mut self, name: &str, leaf: UpdateLeaf) -> Result<()> {
         check_reserved(name, name)?;
         self.note_depth(1, &leaf);
         let is_quick = self.note_pace(&leaf);
@@ -287,20 +287,20 @@ impl Operators {
     }
 
     /// Notes how deep a new value ends. Paths start at the root, so this is known before any document is read.
-    fn note_depth(&mut self, above: usize, leaf: &Leaf) {
+    fn note_depth(&mut self, above: usize, leaf: &UpdateLeaf) {
         let depth = leaf.depth();
         self.deep |= depth.is_none_or(|depth| above + depth > MAX_DEPTH);
     }
 
     /// Notes the speed of the leaf, and returns whether it is quick. A quick leaf is never slow.
-    fn note_pace(&mut self, leaf: &Leaf) -> bool {
+    fn note_pace(&mut self, leaf: &UpdateLeaf) -> bool {
         let is_quick = leaf.is_quick();
         self.quick &= is_quick;
         self.slow |= !is_quick && leaf.is_slow();
         is_quick
     }
 
-    fn insert(&mut self, path: &UpdatePath<'_>, leaf: Leaf, used: &mut [bool]) -> Result<()> {
+    fn insert(&mut self, path: &UpdatePath<'_>, leaf: UpdateLeaf, used: &mut [bool]) -> Result<()> {
         check_reserved(path.parts.first().copied().unwrap_or_default(), path.dotted)?;
         self.positional |= path.parts.contains(&"$");
         self.note_depth(path.parts.len(), &leaf);

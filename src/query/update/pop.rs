@@ -7,13 +7,13 @@ use crate::value::{ArrayBuilder, Val, Value, ValueRef};
 
 use super::UpdateArgument;
 use super::check::element;
-use super::modify::{Leaf, LeafContext, Modify, OnMissing, ValueChange};
+use super::modify::{LeafContext, Modify, OnMissing, UpdateLeaf, ValueChange};
 
 struct Pop {
     first: bool,
 }
 
-pub fn parse(argument: &UpdateArgument<'_>) -> Result<Leaf> {
+pub fn parse(argument: &UpdateArgument<'_>) -> Result<UpdateLeaf> {
     match integer(argument)? {
         1 => Ok(Arc::new(Pop { first: false })),
         -1 => Ok(Arc::new(Pop { first: true })),

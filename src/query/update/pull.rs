@@ -9,7 +9,7 @@ use crate::query::filter::{FILTERS, Filter, Level};
 use crate::value::{ArrayBuilder, Doc, DocBuilder, Type, Val, Value, ValueRef, compare, equal};
 
 use super::UpdateArgument;
-use super::modify::{Leaf, LeafContext, Modify, OnMissing, ValueChange};
+use super::modify::{LeafContext, Modify, OnMissing, UpdateLeaf, ValueChange};
 
 enum Pull {
     /// Removes elements equal to this value.
@@ -25,7 +25,7 @@ enum Pull {
 /// The field name under which an element is wrapped in a document. Filters match documents only.
 const WRAP: &str = "e";
 
-pub fn parse_pull(argument: &UpdateArgument<'_>) -> Result<Leaf> {
+pub fn parse_pull(argument: &UpdateArgument<'_>) -> Result<UpdateLeaf> {
     let value = argument.value;
     let wrapped = match value.ty() {
         Type::Document => begins_with_condition(Doc::new(value.data())),
@@ -41,7 +41,7 @@ pub fn parse_pull(argument: &UpdateArgument<'_>) -> Result<Leaf> {
     Ok(Arc::new(Pull::Value(filter)))
 }
 
-pub fn parse_pull_all(argument: &UpdateArgument<'_>) -> Result<Leaf> {
+pub fn parse_pull_all(argument: &UpdateArgument<'_>) -> Result<UpdateLeaf> {
     let Some(array) = argument.value.as_array() else {
         return Err(Error::bad_value(format!(
             "$pullAll requires an array argument but was given a {}",

@@ -9,7 +9,7 @@ use crate::value::{ArrayBuilder, Doc, Path, Val, Value, ValueRef, put_index};
 
 use super::UpdateArgument;
 use super::check::depth;
-use super::modify::{Leaf, LeafContext, Modify, OnMissing, ValueChange};
+use super::modify::{LeafContext, Modify, OnMissing, UpdateLeaf, ValueChange};
 
 struct Push {
     values: Vec<Value>,
@@ -20,7 +20,7 @@ struct Push {
     slice: Option<i64>,
 }
 
-pub fn parse(argument: &UpdateArgument<'_>) -> Result<Leaf> {
+pub fn parse(argument: &UpdateArgument<'_>) -> Result<UpdateLeaf> {
     let mut push = Push {
         values: Vec::new(),
         position: None,

@@ -6,7 +6,7 @@ use crate::error::{Code, Error, Result};
 use crate::value::{Doc, Type, Val, ValueRef};
 
 use super::check::element;
-use super::modify::{Leaf, LeafContext, Modify, OnMissing, UpdateArgument, ValueChange};
+use super::modify::{LeafContext, Modify, OnMissing, UpdateArgument, UpdateLeaf, ValueChange};
 use super::path::{UpdatePath, index};
 
 /// The leaf at the old path. It removes the value, and prevents other operators on that path.
@@ -18,7 +18,7 @@ struct RenameTo {
 }
 
 /// Parses `{from: to}` into a leaf for each of the two paths.
-pub fn parse<'a>(argument: &UpdateArgument<'a>) -> Result<[(UpdatePath<'a>, Leaf); 2]> {
+pub fn parse<'a>(argument: &UpdateArgument<'a>) -> Result<[(UpdatePath<'a>, UpdateLeaf); 2]> {
     let from = UpdatePath::parse(argument.field)?;
     let to = UpdatePath::parse(target(argument.field, argument.value)?)?;
     check(&from, &to)?;

@@ -7,21 +7,21 @@ use crate::value::{Val, Value, ValueRef};
 
 use super::UpdateArgument;
 use super::check::depth;
-use super::modify::{Leaf, LeafContext, Modify, OnMissing, ValueChange};
+use super::modify::{LeafContext, Modify, OnMissing, UpdateLeaf, ValueChange};
 
 pub struct Set {
     pub value: Value,
     pub only_on_insert: bool,
 }
 
-pub fn parse_set(argument: &UpdateArgument<'_>) -> Result<Leaf> {
+pub fn parse_set(argument: &UpdateArgument<'_>) -> Result<UpdateLeaf> {
     Ok(Arc::new(Set {
         value: argument.value.to_value(),
         only_on_insert: false,
     }))
 }
 
-pub fn parse_set_on_insert(argument: &UpdateArgument<'_>) -> Result<Leaf> {
+pub fn parse_set_on_insert(argument: &UpdateArgument<'_>) -> Result<UpdateLeaf> {
     Ok(Arc::new(Set {
         value: argument.value.to_value(),
         only_on_insert: true,

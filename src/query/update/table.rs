@@ -1,6 +1,6 @@
 //! The table of all update operators.
 
-use super::modify::{Leaf, UpdateArgument};
+use super::modify::{UpdateArgument, UpdateLeaf};
 use super::path::UpdatePath;
 use super::{
     add_to_set, arithmetic, bit, compare, current_date, pop, pull, push, rename, set, unset,
@@ -16,8 +16,9 @@ pub enum UpdateParser {
     TwoFields(ParseTwoFields),
 }
 
-pub type ParseField = fn(&UpdateArgument<'_>) -> Result<Leaf>;
-pub type ParseTwoFields = for<'a> fn(&UpdateArgument<'a>) -> Result<[(UpdatePath<'a>, Leaf); 2]>;
+pub type ParseField = fn(&UpdateArgument<'_>) -> Result<UpdateLeaf>;
+pub type ParseTwoFields =
+    for<'a> fn(&UpdateArgument<'a>) -> Result<[(UpdatePath<'a>, UpdateLeaf); 2]>;
 
 pub static UPDATES: Vocabulary<UpdateParser> = Vocabulary::new("", ROWS);
 

@@ -16,7 +16,7 @@ const MAX_PARTS: usize = 250;
 
 #[derive(Clone)]
 pub enum UpdateNode {
-    Leaf(modify::Leaf),
+    Leaf(modify::UpdateLeaf),
     /// Descends into a document by name, or into an array by index.
     Fields(FieldNodes),
     /// Descends into the elements of an array: `$[]` and `$[identifier]`.
@@ -62,7 +62,7 @@ impl FieldNodes {
     pub fn insert(
         &mut self,
         path: &UpdatePath<'_>,
-        leaf: modify::Leaf,
+        leaf: modify::UpdateLeaf,
         filters: &mut FindFilter<'_>,
     ) -> Result<()> {
         // All walks over the tree are recursive, so its depth must be bounded.
@@ -73,7 +73,7 @@ impl FieldNodes {
     }
 
     /// Inserts a leaf for a path that is a plain field name.
-    pub fn insert_field(&mut self, name: &str, leaf: modify::Leaf) -> Result<()> {
+    pub fn insert_field(&mut self, name: &str, leaf: modify::UpdateLeaf) -> Result<()> {
         let Err(at) = self.search(name) else {
             return Err(conflict(name, name));
         };
@@ -187,7 +187,7 @@ fn insert(
     mut parent: Parent<'_>,
     path: &UpdatePath<'_>,
     first: usize,
-    leaf: modify::Leaf,
+    leaf: modify::UpdateLeaf,
     filters: &mut FindFilter<'_>,
 ) -> Result<()> {
     let last = path.parts.len().saturating_sub(1);

@@ -6,12 +6,12 @@ use crate::error::Result;
 use crate::value::ValueRef;
 
 use super::UpdateArgument;
-use super::modify::{Leaf, LeafContext, Modify, OnMissing, ValueChange};
+use super::modify::{LeafContext, Modify, OnMissing, UpdateLeaf, ValueChange};
 
 struct Unset;
 
 /// Accepts any argument and ignores it.
-pub fn parse(_: &UpdateArgument<'_>) -> Result<Leaf> {
+pub fn parse(_: &UpdateArgument<'_>) -> Result<UpdateLeaf> {
     Ok(Arc::new(Unset))
 }
 

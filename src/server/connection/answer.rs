@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use crate::error::Hangup;
-use crate::handler::{Answer, Handler, Outcome, Work};
+use crate::handler::{Answer, CallOutcome, Handler, Work};
 use crate::interrupt::run_blocking;
 use crate::wire::{Codec, Frame, Incoming, Request};
 
@@ -82,27 +82,27 @@ impl<H: Handler, S: Stream> Connection<H, S> {
             Incoming::Refused(to, error) => {
                 let frame = to.begin(id, &mut self.output);
                 error.write_reply(&mut self.output);
-                (to, frame, None, Ok(Outcome::Replied))
+                (to, frame, None, Ok(CallOutcome::Replied))
             }
         };
         let source = match outcome {
-            Ok(Outcome::Replied) if to.wanted => {
+            Ok(CallOutcome::Replied) if to.wanted => {
                 self.seal(frame)?;
                 return Ok(Remaining::Nothing);
             }
-            Ok(Outcome::Streaming) if to.wanted => {
+            Ok(CallOutcome::Streaming) if to.wanted => {
                 if next_request.is_some() {
                     frame.announce_next(&mut self.output);
                 }
                 self.seal(frame)?;
                 return Ok(next_request.map_or(Remaining::Nothing, Remaining::NextReply));
             }
-            Ok(Outcome::Replied | Outcome::Streaming) => {
+            Ok(CallOutcome::Replied | CallOutcome::Streaming) => {
                 frame.discard(&mut self.output);
                 return Ok(Remaining::Nothing);
             }
-            Ok(Outcome::Work(work)) => ReplySource::Work(work),
-            Ok(Outcome::Awaited(answer)) => ReplySource::Awaited(answer),
+            Ok(CallOutcome::Work(work)) => ReplySource::Work(work),
+            Ok(CallOutcome::Awaited(answer)) => ReplySource::Awaited(answer),
             Err(hangup) => {
                 frame.discard(&mut self.output);
                 return Err(hangup);

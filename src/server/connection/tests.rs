@@ -5,7 +5,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use super::*;
-use crate::handler::Outcome;
+use crate::handler::CallOutcome;
 use crate::wire::Request;
 
 /// A handler whose reply is the request.
@@ -16,9 +16,14 @@ impl Handler for Echo {
 
     fn open(&self, _: Peer) {}
 
-    fn call(&self, (): &mut (), request: Request, reply: &mut Vec<u8>) -> Result<Outcome, Hangup> {
+    fn call(
+        &self,
+        (): &mut (),
+        request: Request,
+        reply: &mut Vec<u8>,
+    ) -> Result<CallOutcome, Hangup> {
         reply.extend_from_slice(request.body().bytes());
-        Ok(Outcome::Replied)
+        Ok(CallOutcome::Replied)
     }
 }
 

@@ -14,7 +14,7 @@ use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use uuid::Uuid;
 
 use super::expiry::Horizon;
-use super::{Namespace, Options, ReadPoint, SizeLimit, View, Writer};
+use super::{CollectionOptions, Namespace, ReadPoint, SizeLimit, View, Writer};
 use crate::clock::Clock;
 use crate::interrupt::run_blocking;
 use crate::ttl::End;
@@ -53,7 +53,7 @@ pub struct Dropped;
 // === impl Collection ===
 
 impl Collection {
-    pub fn new(namespace: Namespace, options: Options) -> Self {
+    pub fn new(namespace: Namespace, options: CollectionOptions) -> Self {
         Self {
             uuid: Uuid::new_v4(),
             state: RwLock::new(State::new(namespace, options)),

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 use crate::clock::Clock;
 use crate::storage::contents::Contents;
 use crate::storage::index::IndexUsage;
-use crate::storage::{Namespace, Options, SizeLimit};
+use crate::storage::{CollectionOptions, Namespace, SizeLimit};
 use crate::value::Millis;
 
 /// Everything that the lock of a collection guards. Written only under the exclusive lock.
@@ -15,7 +15,7 @@ pub(in crate::storage) struct State {
     contents: Contents,
     /// The usage of the map of `_id`s.
     id_usage: IndexUsage,
-    options: Options,
+    options: CollectionOptions,
     limit: Option<SizeLimit>,
     dropped: bool,
     /// How often the collection was renamed. A reader that works in steps compares it.
@@ -25,7 +25,7 @@ pub(in crate::storage) struct State {
 // === impl State ===
 
 impl State {
-    pub fn new(namespace: Namespace, options: Options) -> Self {
+    pub fn new(namespace: Namespace, options: CollectionOptions) -> Self {
         Self {
             namespace,
             contents: Contents::new(Arc::default()),
@@ -78,11 +78,11 @@ impl State {
     }
 
     #[inline]
-    pub fn options(&self) -> &Options {
+    pub fn options(&self) -> &CollectionOptions {
         &self.options
     }
 
-    pub fn options_mut(&mut self) -> &mut Options {
+    pub fn options_mut(&mut self) -> &mut CollectionOptions {
         &mut self.options
     }
 

@@ -14,7 +14,7 @@ use std::ops::{Bound, ControlFlow};
 use std::time::Duration;
 
 fn collection(default: DefaultTtl) -> Collection {
-    let made = Collection::new(Namespace::new("db", "c"), Options::default());
+    let made = Collection::new(Namespace::new("db", "c"), CollectionOptions::default());
     made.set_up(Millis(0), |rules| rules.set_default_ttl(default, None));
     made
 }
@@ -116,7 +116,7 @@ fn a_patch_is_a_write_like_any_other() {
 
 struct Always;
 
-impl crate::storage::index::Condition for Always {
+impl crate::storage::index::PartialCondition for Always {
     fn holds(&self, _: Doc<'_>) -> bool {
         true
     }
@@ -293,9 +293,9 @@ fn a_capped_collection_makes_room_first_where_documents_have_ended() {
         bytes: u64::MAX,
         documents: Some(100),
     };
-    let options = Options {
+    let options = CollectionOptions {
         cap: Some(cap),
-        ..Options::default()
+        ..CollectionOptions::default()
     };
     let freed = Arc::<AtomicU64>::default();
     let c = Collection::new(Namespace::new("db", "c"), options).with(None, Arc::clone(&freed));
@@ -321,12 +321,12 @@ fn a_capped_collection_makes_room_first_where_documents_have_ended() {
 
 #[test]
 fn a_full_capped_collection_holds_no_more_ended_documents_than_living_ones() {
-    let options = Options {
+    let options = CollectionOptions {
         cap: Some(Cap {
             bytes: 20_000,
             documents: None,
         }),
-        ..Options::default()
+        ..CollectionOptions::default()
     };
     let c = Collection::new(Namespace::new("db", "c"), options);
     c.set_up(Millis(0), |rules| {
@@ -407,7 +407,7 @@ fn date_indexes_end_documents_too_and_changing_them_brings_nothing_back() {
 #[derive(Default)]
 struct Fails(AtomicBool);
 
-impl crate::storage::index::Condition for Fails {
+impl crate::storage::index::PartialCondition for Fails {
     fn holds(&self, _: Doc<'_>) -> bool {
         assert!(!self.0.load(Ordering::Relaxed), "a bug in the condition");
         true
@@ -486,7 +486,7 @@ fn a_change_that_panics_half_way_closes_the_collection() {
         let catalog = Catalog::new();
         let name = Namespace::new("db", "c");
         let set_up = |rules: &mut Rules<'_>| rules.add_index(dated("at_1", "at", 5));
-        let c = catalog.create(name, Options::default(), Millis(0), set_up);
+        let c = catalog.create(name, CollectionOptions::default(), Millis(0), set_up);
         let c = c.unwrap();
         let id = add(&c, 0, doc! {"_id": 1, "n": 1}).unwrap();
         c.panic_half_way();
@@ -520,7 +520,7 @@ fn a_condition_that_panics_while_date_rules_change_closes_the_collection() {
             rules.add_index(partial);
         };
         let name = Namespace::new("db", "c");
-        let c = catalog.create(name, Options::default(), Millis(0), set_up);
+        let c = catalog.create(name, CollectionOptions::default(), Millis(0), set_up);
         let c = c.unwrap();
         add(&c, 0, doc! {"_id": 1}).unwrap();
         fails.0.store(true, Ordering::Relaxed);

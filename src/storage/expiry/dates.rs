@@ -175,7 +175,7 @@ mod tests {
     use crate::clock::monotonic;
     use crate::storage::ReadPoint;
     use crate::storage::idmap::with_id_key;
-    use crate::storage::{Namespace, New, NewTtl, Options};
+    use crate::storage::{CollectionOptions, Namespace, New, NewTtl};
     use crate::value::{DocBuf, Millis};
     use bson::doc;
     use std::collections::BTreeMap;
@@ -190,7 +190,7 @@ mod tests {
 
     /// Creates three thousand documents in several segments. `at` lies around now, and some documents have none.
     fn collection() -> Arc<Collection> {
-        let made = Collection::new(Namespace::new("db", "c"), Options::default());
+        let made = Collection::new(Namespace::new("db", "c"), CollectionOptions::default());
         made.set_up(NOW, |rules| rules.add_index(spec("at_1", "at", 10)));
         made.write(NOW, |w| {
             for n in 0..3_000 {

@@ -257,7 +257,7 @@ impl Watcher for Reaper {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::{Namespace, Options, Rules};
+    use crate::storage::{CollectionOptions, Namespace, Rules};
     use crate::ttl::DefaultTtl;
 
     /// The request is noted after it has taken effect. If it were noted earlier, the reaper would check too early and sleep
@@ -356,7 +356,7 @@ mod tests {
         for name in ["a", "b"] {
             let ends = |rules: &mut Rules<'_>| rules.set_default_ttl(DefaultTtl::Seconds(1), None);
             let name = Namespace::new("db", name);
-            let made = catalog.create(name, Options::default(), Millis(0), ends);
+            let made = catalog.create(name, CollectionOptions::default(), Millis(0), ends);
             let document = bson::doc! {"_id": 1}.to_vec().unwrap();
             let added = made.unwrap().write(Millis(0), |w| w.insert(&document));
             added.unwrap().unwrap();

@@ -3,7 +3,7 @@
 //! [`spec`] says what is indexed, [`keys`] computes the keys of a document, and [`Index`] stores them in a tree. A key is
 //! the order-preserving encoding of the indexed values, so this module only compares bytes. The entries of an expired
 //! document stay until the document is removed. A reader of an index checks whether the record is still visible. Indexes do
-//! not know documents' ends or the query language; a partial index asks a [`Condition`].
+//! not know documents' ends or the query language; a partial index asks a [`PartialCondition`].
 
 mod keys;
 mod packed;
@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 use super::record::RecordId;
 use crate::value::Millis;
 pub use keys::{IndexKeys, KeyBytes};
-pub use spec::{Condition, ID_INDEX, IndexSpec, Partial};
+pub use spec::{ID_INDEX, IndexSpec, Partial, PartialCondition};
 use tree::Tree;
 pub use usage::IndexUsage;
 

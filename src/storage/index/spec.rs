@@ -35,11 +35,11 @@ pub struct IndexSpec {
 #[derive(Clone)]
 pub struct Partial {
     pub filter: DocBuf,
-    pub condition: Arc<dyn Condition>,
+    pub condition: Arc<dyn PartialCondition>,
 }
 
 /// A predicate on documents that the owner of the query language implements. Storage only calls it.
-pub trait Condition: Send + Sync {
+pub trait PartialCondition: Send + Sync {
     fn holds(&self, doc: Doc<'_>) -> bool;
     /// Returns the concrete predicate, for the planner.
     fn as_any(&self) -> &dyn std::any::Any;

@@ -5,39 +5,39 @@ use std::cell::RefCell;
 use bytes::Bytes;
 
 use crate::error::{Error, Result};
-use crate::upstream::{Ask, Rules};
+use crate::upstream::{Ask, CollectionRules};
 use crate::value::{ArrayBuilder, Doc, DocBuf, ValueRef};
 use crate::wire::Request;
 
-use super::cursors::{CursorRule, Cursors};
+use super::cursors::{CursorRule, CursorRules};
 use super::fields::{with_body, with_fields};
 use super::get_more::finish;
-use super::namespaces::Namespace;
+use super::namespaces::NamespacePair;
 use super::naming::Parts;
 use super::pipeline::Levels;
 use super::rows::{RowRule, Window};
-use super::run::{Stop, Target};
+use super::run::{RuledCollection, Stop};
 use super::takeover::Takeover;
 use super::{Moment, Rulebook, hint};
 
 /// An aggregate as it is sent, and what becomes of its rows.
-pub struct Aggregate {
+pub struct AggregateRewrite {
     pub body: DocBuf,
     pub rows: RowRule,
     /// The collections from which everything that has ended must go first.
-    pub drained: Vec<Namespace>,
+    pub drained: Vec<NamespacePair>,
 }
 
 pub async fn run<A: Ask, B: Rulebook>(
     ask: &mut A,
     request: &Request,
-    target: &Target<'_>,
+    target: &RuledCollection<'_>,
     book: &B,
     moment: Moment,
-    cursors: &Cursors,
+    cursors: &CursorRules,
 ) -> Result<Bytes, Stop> {
     let command = request.body();
-    let sent = Aggregate::rewrite(command, target.database, target.rules, book, moment)?;
+    let sent = AggregateRewrite::rewrite(command, target.database, target.rules, book, moment)?;
     for (db, collection) in &sent.drained {
         let rules = book.rules(db, collection);
         let takeover = Takeover {
@@ -62,13 +62,13 @@ pub async fn run<A: Ask, B: Rulebook>(
     }
 }
 
-// === impl Aggregate ===
+// === impl AggregateRewrite ===
 
-impl Aggregate {
+impl AggregateRewrite {
     pub fn rewrite<B: Rulebook>(
         command: Doc<'_>,
         database: &str,
-        rules: &Rules,
+        rules: &CollectionRules,
         book: &B,
         moment: Moment,
     ) -> Result<Self> {

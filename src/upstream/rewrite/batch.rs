@@ -13,7 +13,7 @@ use super::takeover::Takeover;
 
 /// The statements of a command as they are sent, one after the other.
 #[derive(Default)]
-pub struct Statements {
+pub struct StatementBytes {
     bytes: Vec<u8>,
     /// The same bytes once they are complete, to be sent without a copy.
     sealed: Bytes,
@@ -28,7 +28,7 @@ pub struct Batch<'a> {
     pub request: &'a Request,
     /// The name of the statements: `documents`, `updates`, `deletes`.
     pub name: &'static str,
-    pub statements: Statements,
+    pub statements: StatementBytes,
     /// Fields of the body that change.
     pub fields: Vec<(&'static str, ValueRef<'a>)>,
     pub takeover: Takeover<'a>,
@@ -36,7 +36,7 @@ pub struct Batch<'a> {
 
 /// What has become of the statements so far.
 #[derive(Default)]
-struct Outcome {
+struct BatchResult {
     n: i64,
     modified: Option<i64>,
     upserted: Vec<(usize, DocBuf)>,
@@ -51,9 +51,9 @@ const MAX_ROUNDS: usize = 100_000;
 
 const DUPLICATE_KEY: i64 = 11000;
 
-// === impl Statements ===
+// === impl StatementBytes ===
 
-impl Statements {
+impl StatementBytes {
     pub fn with_capacity(bytes: usize) -> Self {
         Self {
             bytes: Vec::with_capacity(bytes),
@@ -135,7 +135,7 @@ impl Batch<'_> {
                 .filter(|at| !is_refused(at))
                 .collect(),
         };
-        let mut outcome = Outcome::default();
+        let mut outcome = BatchResult::default();
         if pending.is_empty() {
             return Ok(self.reply(outcome, None, false, ordered));
         }
@@ -232,7 +232,7 @@ impl Batch<'_> {
     /// Returns the reply for all statements together.
     fn reply(
         &self,
-        mut outcome: Outcome,
+        mut outcome: BatchResult,
         last: Option<Doc<'_>>,
         resent: bool,
         ordered: bool,
@@ -277,9 +277,9 @@ impl Batch<'_> {
     }
 }
 
-// === impl Outcome ===
+// === impl BatchResult ===
 
-impl Outcome {
+impl BatchResult {
     /// Adds a reply to some of the statements. `counts` tells which errors stay.
     fn add(&mut self, reply: Doc<'_>, sent: &[usize], counts: impl Fn(usize) -> bool) {
         let number = |name| reply.get(name).as_num().map(|n| n.to_i64_saturating());

@@ -10,27 +10,27 @@ use crate::upstream::Ask;
 use crate::value::{Doc, DocBuf, ValueRef, is_true};
 use crate::wire::Request;
 
-use super::batch::Statements;
+use super::batch::StatementBytes;
 use super::change::{names_ts, stamped};
-use super::cursors::Cursors;
+use super::cursors::CursorRules;
 use super::fields::{doc_or_empty, statements, with_fields, with_statements};
 use super::filter::prepared;
 use super::naming::{Parts, check_document, check_hidden};
 use super::run::Stop;
 use super::takeover::{Ended, Takeover, in_transaction, started};
 use super::update::put;
-use super::{Moment, Predicate, Rulebook, Stamp, delete, hint, insert};
+use super::{EndedPredicate, Moment, Rulebook, WriteStamp, delete, hint, insert};
 
 pub async fn run<A: Ask, B: Rulebook>(
     ask: &mut A,
     request: &Request,
     book: &B,
     moment: Moment,
-    _cursors: &Cursors,
+    _cursors: &CursorRules,
 ) -> Result<Bytes, Stop> {
     let ops = statements(request, "ops")?;
     let infos = statements(request, "nsInfo")?;
-    let mut sent = Statements::default();
+    let mut sent = StatementBytes::default();
     for op in &ops {
         let namespace = namespace(*op, &infos)?;
         let changed = rewrite(*op, namespace, book, moment)?;
@@ -98,8 +98,8 @@ pub fn rewrite<B: Rulebook>(
     if rules.is_none() {
         return Ok(DocBuf::from(op));
     }
-    let predicate = Predicate::new(&rules, moment.now);
-    let stamp = Stamp::new(&rules, moment.now);
+    let predicate = EndedPredicate::new(&rules, moment.now);
+    let stamp = WriteStamp::new(&rules, moment.now);
     if op.has("insert") {
         let document = doc_or_empty(op, "document");
         let Some(stamp) = stamp else {

@@ -2,7 +2,7 @@
 //! where the projection allows, and are cut off here.
 
 use crate::ttl::{DefaultTtl, OwnTtl};
-use crate::upstream::{DateRule, HIDDEN_FIELD, Rules};
+use crate::upstream::{CollectionRules, DateRule, HIDDEN_FIELD};
 use crate::value::{Doc, DocBuf, Type, ValueRef, is_true};
 
 use super::naming::root;
@@ -32,7 +32,7 @@ enum Mode {
 
 impl Carried {
     /// Adapts a projection to the rules of its collection.
-    pub fn new(projection: Doc<'_>, rules: &Rules) -> Self {
+    pub fn new(projection: Doc<'_>, rules: &CollectionRules) -> Self {
         let mode = mode(projection);
         let mut carried = Self {
             projection: None,
@@ -109,7 +109,7 @@ impl Carried {
 }
 
 /// Returns the paths that the rule reads. `None` if it may read any: partial filters do.
-pub fn needed(rules: &Rules) -> Option<Vec<&str>> {
+pub fn needed(rules: &CollectionRules) -> Option<Vec<&str>> {
     if date_rules(rules).any(|rule| rule.filter.is_some()) {
         return None;
     }
@@ -124,7 +124,7 @@ pub fn needed(rules: &Rules) -> Option<Vec<&str>> {
 
 /// Returns the stage that puts what the rule reads into the hidden field, as a small document. There it rides through
 /// stages that change the shape of rows.
-pub fn riding(rules: &Rules) -> DocBuf {
+pub fn riding(rules: &CollectionRules) -> DocBuf {
     DocBuf::build(|stage| {
         let mut set = stage.doc("$addFields");
         match needed(rules) {
@@ -225,12 +225,12 @@ fn flag(value: ValueRef<'_>) -> Option<bool> {
 }
 
 /// Returns the TTL indexes on dates, also those of former rules.
-pub fn date_rules(rules: &Rules) -> impl Iterator<Item = &DateRule> {
+pub fn date_rules(rules: &CollectionRules) -> impl Iterator<Item = &DateRule> {
     in_force(rules).flat_map(|rules| &rules.dates)
 }
 
 /// Returns the hidden root fields of a collection's documents, for a command that does or does not see `_ts`.
-pub fn hidden(rules: &Rules, shows_ts: bool) -> &'static [&'static str] {
+pub fn hidden(rules: &CollectionRules, shows_ts: bool) -> &'static [&'static str] {
     match (rules.stamped, rules.stores_ts && !shows_ts) {
         (false, _) => &[],
         (true, false) => &[HIDDEN_FIELD],

@@ -6,11 +6,11 @@ use crate::ttl::TS_FIELD;
 use crate::upstream::HIDDEN_FIELD;
 use crate::value::{ArrayBuilder, Doc, DocBuf, Type, Value, ValueRef};
 
-use super::Stamp;
+use super::WriteStamp;
 use super::naming::{Parts, check_document, root};
 
 /// Returns the change with the stamp.
-pub fn stamped(change: ValueRef<'_>, stamp: Option<Stamp>) -> Result<Value> {
+pub fn stamped(change: ValueRef<'_>, stamp: Option<WriteStamp>) -> Result<Value> {
     let Some(stamp) = stamp else {
         return Ok(change.to_value());
     };
@@ -46,7 +46,7 @@ fn is_operators(doc: Doc<'_>) -> bool {
         .is_some_and(|first| first.name().starts_with('$'))
 }
 
-fn operators(doc: Doc<'_>, stamp: Stamp) -> Result<DocBuf> {
+fn operators(doc: Doc<'_>, stamp: WriteStamp) -> Result<DocBuf> {
     for operator in doc {
         let fields = operator.value.as_doc().into_iter().flatten();
         for field in fields {
@@ -81,7 +81,7 @@ fn operators(doc: Doc<'_>, stamp: Stamp) -> Result<DocBuf> {
 }
 
 /// Hides the fields from the client's stages, and sets them last.
-fn pipeline(stages: Doc<'_>, stamp: Stamp) -> Result<Value> {
+fn pipeline(stages: Doc<'_>, stamp: WriteStamp) -> Result<Value> {
     for stage in names(stages) {
         let Some(row) = STAGES.find(stage.name_bytes()) else {
             continue;

@@ -6,15 +6,15 @@ use ahash::AHashMap;
 use parking_lot::Mutex;
 
 use super::carry::needed;
-use super::namespaces::Namespace;
+use super::namespaces::NamespacePair;
 use super::rows::{RowRule, Window};
 use super::{Rulebook, Visibility};
-use crate::upstream::Rules;
+use crate::upstream::CollectionRules;
 use crate::value::Millis;
 
 /// The rules of open cursors. Shared by all connections, since drivers continue a cursor on any of them.
 #[derive(Debug, Default)]
-pub struct Cursors {
+pub struct CursorRules {
     open: Mutex<AHashMap<i64, CursorRule>>,
 }
 
@@ -23,7 +23,7 @@ pub struct CursorRule {
     pub rows: RowRule,
     pub window: Window,
     /// The rules of the collection that the rows are tested by.
-    pub rules: Arc<Rules>,
+    pub rules: Arc<CollectionRules>,
     /// When it was last used. The cluster forgets a cursor that nobody continues.
     pub used: Millis,
 }
@@ -34,9 +34,9 @@ const MANY: usize = 10_000;
 /// The cluster forgets a cursor after ten minutes, unless an administrator has changed that.
 const FORGOTTEN: i64 = 60 * 60 * 1000;
 
-// === impl Cursors ===
+// === impl CursorRules ===
 
-impl Cursors {
+impl CursorRules {
     pub fn get(&self, id: i64) -> Option<CursorRule> {
         self.open.lock().get(&id).cloned()
     }
@@ -72,7 +72,7 @@ impl Cursors {
 
 impl CursorRule {
     /// Returns the collections whose rules hold for the rows, besides the cursor's own.
-    pub fn joined(&self) -> impl Iterator<Item = &Namespace> {
+    pub fn joined(&self) -> impl Iterator<Item = &NamespacePair> {
         self.rows.joined.iter().map(|joined| &joined.namespace)
     }
 
@@ -92,7 +92,7 @@ impl CursorRule {
 
 /// Tests rows by other rules. If these need a field that the rows do not hold, the former rules stay: the rows were found
 /// under them.
-fn follow(rows: &mut RowRule, rules: &mut Arc<Rules>, current: Arc<Rules>) {
+fn follow(rows: &mut RowRule, rules: &mut Arc<CollectionRules>, current: Arc<CollectionRules>) {
     if rows.test.is_none() || *rules == current {
         return;
     }

@@ -3,26 +3,26 @@
 use bytes::Bytes;
 
 use crate::error::Result;
-use crate::upstream::{Ask, Rules};
+use crate::upstream::{Ask, CollectionRules};
 use crate::value::{Doc, DocBuf, ValueRef};
 use crate::wire::Request;
 
-use super::batch::{Batch, Statements};
+use super::batch::{Batch, StatementBytes};
 use super::fields::{doc_or_empty, statements};
 use super::filter::prepared;
 use super::naming::{Parts, check_hidden};
-use super::run::{Stop, Target};
+use super::run::{RuledCollection, Stop};
 use super::update::put;
-use super::{Moment, Predicate, hint};
+use super::{EndedPredicate, Moment, hint};
 
 pub async fn run<A: Ask>(
     ask: &mut A,
     request: &Request,
-    target: &Target<'_>,
+    target: &RuledCollection<'_>,
     moment: Moment,
 ) -> Result<Bytes, Stop> {
-    let predicate = Predicate::new(target.rules, moment.now);
-    let mut sent = Statements::default();
+    let predicate = EndedPredicate::new(target.rules, moment.now);
+    let mut sent = StatementBytes::default();
     for delete in statements(request, "deletes")? {
         match rewrite(delete, "q", target.rules, &predicate, moment) {
             Ok(changed) => sent.push(changed.as_doc()),
@@ -43,8 +43,8 @@ pub async fn run<A: Ask>(
 pub fn rewrite(
     delete: Doc<'_>,
     name: &str,
-    rules: &Rules,
-    predicate: &Predicate,
+    rules: &CollectionRules,
+    predicate: &EndedPredicate,
     moment: Moment,
 ) -> Result<DocBuf> {
     if rules.stamped {

@@ -4,14 +4,14 @@ use crate::error::{Error, Result};
 use crate::value::{Doc, DocBuf, ValueRef};
 use crate::wire::Request;
 
-use super::aggregate::Aggregate;
+use super::aggregate::AggregateRewrite;
 use super::fields::with_fields;
-use super::find::Find;
+use super::find::FindRewrite;
 use super::find_and_modify::FindAndModify;
 use super::namespaces::database;
 use super::rulebook::NO_RULES;
-use super::run::Target;
-use super::{Moment, Predicate, Rulebook, delete, reads, update};
+use super::run::RuledCollection;
+use super::{EndedPredicate, Moment, Rulebook, delete, reads, update};
 
 /// Returns the command with the inner command as it would be sent.
 pub fn rewrite<B: Rulebook>(request: &Request, book: &B, moment: Moment) -> Result<DocBuf> {
@@ -22,11 +22,11 @@ pub fn rewrite<B: Rulebook>(request: &Request, book: &B, moment: Moment) -> Resu
     let collection = first.and_then(|first| first.value.as_str());
     let rules = collection.map(|collection| book.rules(db, collection));
     let rules = rules.as_deref().unwrap_or(&NO_RULES);
-    let predicate = Predicate::new(rules, moment.now);
+    let predicate = EndedPredicate::new(rules, moment.now);
     let body = match first.map_or("", |first| first.name()) {
-        "find" => Find::rewrite(inner, rules, moment)?.body,
+        "find" => FindRewrite::rewrite(inner, rules, moment)?.body,
         "count" | "distinct" => reads::rewrite(inner, rules, moment)?,
-        "aggregate" => Aggregate::rewrite(inner, db, rules, book, moment)?.body,
+        "aggregate" => AggregateRewrite::rewrite(inner, db, rules, book, moment)?.body,
         "update" => each(inner, "updates", |statement| {
             let lets = inner.get("let").as_doc();
             update::rewrite(statement, lets, rules, &predicate, moment)
@@ -35,7 +35,7 @@ pub fn rewrite<B: Rulebook>(request: &Request, book: &B, moment: Moment) -> Resu
             delete::rewrite(statement, "q", rules, &predicate, moment)
         })?,
         "findAndModify" | "findandmodify" => {
-            let target = Target {
+            let target = RuledCollection {
                 database: db,
                 collection: collection.unwrap_or_default(),
                 rules,

@@ -1,7 +1,7 @@
 //! A client's filter, before the predicate joins it.
 
 use crate::error::{Error, Result};
-use crate::upstream::Rules;
+use crate::upstream::CollectionRules;
 use crate::value::{Doc, DocBuf};
 
 use super::carry::hidden;
@@ -17,7 +17,11 @@ const COUNTING: &[&[u8]] = &[
 ];
 
 /// Returns the filter as it may be sent, so that it does not see the hidden fields. `None` if it can be sent as it is.
-pub fn prepared(filter: Doc<'_>, rules: &Rules, shows_ts: bool) -> Result<Option<DocBuf>> {
+pub fn prepared(
+    filter: Doc<'_>,
+    rules: &CollectionRules,
+    shows_ts: bool,
+) -> Result<Option<DocBuf>> {
     let hidden = hidden(rules, shows_ts);
     if hidden.is_empty() {
         return Ok(None);

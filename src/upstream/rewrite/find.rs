@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::upstream::Rules;
+use crate::upstream::CollectionRules;
 use crate::value::{Doc, DocBuf, Type, Value, ValueRef, is_true};
 
 use super::carry::{Carried, hidden, is_positional};
@@ -18,10 +18,10 @@ use super::filter::prepared;
 use super::naming::Parts;
 use super::rows::{RowRule, Window};
 use super::whole::WithoutHidden;
-use super::{Moment, Predicate, Visibility, hint};
+use super::{EndedPredicate, Moment, Visibility, hint};
 
 /// A find as it is sent, and what becomes of its rows.
-pub struct Find {
+pub struct FindRewrite {
     pub body: DocBuf,
     pub rows: RowRule,
     pub window: Window,
@@ -29,10 +29,10 @@ pub struct Find {
     pub gathers: bool,
 }
 
-// === impl Find ===
+// === impl FindRewrite ===
 
-impl Find {
-    pub fn rewrite(command: Doc<'_>, rules: &Rules, moment: Moment) -> Result<Self> {
+impl FindRewrite {
+    pub fn rewrite(command: Doc<'_>, rules: &CollectionRules, moment: Moment) -> Result<Self> {
         let filter = doc_or_empty(command, "filter");
         let projection = command.get("projection").as_doc();
         let names_ts = Parts {
@@ -56,14 +56,14 @@ impl Find {
                 .map_or(0, |n| n.to_i64_saturating())
         };
         let positional =
-            projection.is_some_and(is_positional) && Predicate::needs_expr(rules) && testable;
+            projection.is_some_and(is_positional) && EndedPredicate::needs_expr(rules) && testable;
         let by_id = testable && number("skip") == 0 && id_of(filter).is_some();
 
         let prepared = prepared(filter, rules, shows_ts)?;
         let filter = prepared.as_ref().map_or(filter, DocBuf::as_doc);
         let sent = match by_id || positional {
             true => DocBuf::from(filter),
-            false => Predicate::new(rules, moment.now).alive(filter),
+            false => EndedPredicate::new(rules, moment.now).alive(filter),
         };
         let projection = carried
             .projection

@@ -17,10 +17,10 @@ use super::fields::{doc_or_empty, with_body, with_fields};
 use super::filter::prepared;
 use super::naming::Parts;
 use super::rows::RowRule;
-use super::run::{Stop, Target, is_ok};
+use super::run::{RuledCollection, Stop, is_ok};
 use super::takeover::{Ended, in_transaction, started};
 use super::whole::WithoutHidden;
-use super::{Moment, Predicate, Stamp, Visibility, hint};
+use super::{EndedPredicate, Moment, Visibility, WriteStamp, hint};
 
 /// The command as it is sent, and what becomes of the document in its reply.
 pub struct FindAndModify {
@@ -38,11 +38,11 @@ const CANDIDATES: usize = 20;
 pub async fn run<A: Ask>(
     ask: &mut A,
     request: &Request,
-    target: &Target<'_>,
+    target: &RuledCollection<'_>,
     moment: Moment,
 ) -> Result<Bytes, Stop> {
     let command = request.body();
-    let predicate = Predicate::new(target.rules, moment.now);
+    let predicate = EndedPredicate::new(target.rules, moment.now);
     let takeover = target.takeover(request, moment);
     let sent = FindAndModify::rewrite(command, target, &predicate, moment)?;
     let mut body = sent.body.clone();
@@ -95,8 +95,8 @@ pub async fn run<A: Ask>(
 impl FindAndModify {
     pub fn rewrite(
         command: Doc<'_>,
-        target: &Target<'_>,
-        predicate: &Predicate,
+        target: &RuledCollection<'_>,
+        predicate: &EndedPredicate,
         moment: Moment,
     ) -> Result<Self> {
         let rules = target.rules;
@@ -115,7 +115,7 @@ impl FindAndModify {
         let prepared = prepared(filter, rules, shows_ts)?;
         let filter = prepared.as_ref().map_or(filter, DocBuf::as_doc);
         let upsert = is_true(command.get("upsert"));
-        let positional = projection.is_some_and(is_positional) && Predicate::needs_expr(rules);
+        let positional = projection.is_some_and(is_positional) && EndedPredicate::needs_expr(rules);
         let sent = match upsert || positional {
             true => DocBuf::from(filter),
             false => predicate.alive(filter),
@@ -125,7 +125,7 @@ impl FindAndModify {
             hidden,
         };
         let projected = projection.map(|p| without.apply(p)).transpose()?.flatten();
-        let change = stamped(change, Stamp::new(rules, moment.now))?;
+        let change = stamped(change, WriteStamp::new(rules, moment.now))?;
         let query = ("query", ValueRef::document(sent.as_doc()));
         let mut fields = vec![query, hint::sent(command, rules)];
         if !change.is_missing() {
@@ -177,7 +177,7 @@ async fn candidate<A: Ask>(
     ask: &mut A,
     request: &Request,
     sent: &FindAndModify,
-    target: &Target<'_>,
+    target: &RuledCollection<'_>,
     moment: Moment,
 ) -> Result<Option<DocBuf>, Stop> {
     let command = request.body();
@@ -217,7 +217,7 @@ async fn candidate<A: Ask>(
             return Ok(Some(guarded));
         }
         if id == 0 {
-            let nothing = Predicate::none().ended(Doc::EMPTY);
+            let nothing = EndedPredicate::none().ended(Doc::EMPTY);
             let query = ValueRef::document(nothing.as_doc());
             let body = with_fields(sent.body.as_doc(), &[("query", query)]);
             // Nothing to wait for: the reply is that nothing was found.

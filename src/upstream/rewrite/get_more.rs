@@ -1,4 +1,4 @@
-//! Cursors after their first batch: `getMore` and `killCursors`.
+//! CursorRules after their first batch: `getMore` and `killCursors`.
 
 use bytes::Bytes;
 
@@ -7,7 +7,7 @@ use crate::value::{Doc, DocBuf};
 use crate::wire::Request;
 
 use super::carry::hidden;
-use super::cursors::{CursorRule, Cursors};
+use super::cursors::{CursorRule, CursorRules};
 use super::rows::{RowRule, Window};
 use super::run::{Stop, is_ok};
 use super::{Moment, Rulebook, rows::Reply};
@@ -18,7 +18,7 @@ pub async fn run<A: Ask, B: Rulebook>(
     mut request: Request,
     book: &B,
     moment: Moment,
-    cursors: &Cursors,
+    cursors: &CursorRules,
 ) -> Result<Bytes, Stop> {
     let id = request.body().get("getMore").as_i64().unwrap_or_default();
     let database = super::namespaces::database(&request).to_owned();
@@ -74,7 +74,7 @@ pub async fn finish<A: Ask>(
     mut rule: CursorRule,
     database: &str,
     moment: Moment,
-    cursors: &Cursors,
+    cursors: &CursorRules,
 ) -> Result<Bytes, Stop> {
     let before = cursor_id(Doc::new(&reply));
     let Some(shown) = rule.rows.apply(Doc::new(&reply), moment, &mut rule.window) else {
@@ -121,7 +121,7 @@ pub async fn kill<A: Ask>(
 }
 
 /// Forgets the cursors that a client closes.
-pub fn killed(request: &Request, cursors: &Cursors) {
+pub fn killed(request: &Request, cursors: &CursorRules) {
     let ids = request.body().get("cursors").as_array();
     for id in ids.into_iter().flatten() {
         if let Some(id) = id.value.as_i64() {

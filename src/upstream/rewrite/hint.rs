@@ -1,12 +1,12 @@
 //! Hints. Clients see the default as an index on `_ts`, which the cluster does not have.
 
 use crate::ttl::is_ts_key;
-use crate::upstream::Rules;
+use crate::upstream::CollectionRules;
 use crate::value::{Doc, Type, ValueRef};
 
 /// Returns the hint of a command or statement as it is sent: nothing for the index that only shows the default. It holds
 /// every document, so the cluster may choose its own way to the same documents.
-pub fn sent<'a>(command: Doc<'a>, rules: &Rules) -> (&'static str, ValueRef<'a>) {
+pub fn sent<'a>(command: Doc<'a>, rules: &CollectionRules) -> (&'static str, ValueRef<'a>) {
     let hint = command.get("hint");
     let shown = rules.ts_index.as_deref().is_some_and(|name| {
         match hint.ty() {

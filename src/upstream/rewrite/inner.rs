@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::query::stage::{Documents, STAGES};
-use crate::upstream::{HIDDEN_FIELD, Rules};
+use crate::query::stage::{DocumentsAfter, STAGES};
+use crate::upstream::{CollectionRules, HIDDEN_FIELD};
 use crate::value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Elem, Millis, ValueRef};
 
 use super::carry::hidden;
@@ -12,12 +12,12 @@ use super::fields::doc_or_empty;
 use super::filter::prepared;
 use super::namespaces::target;
 use super::naming::{contains, sees_whole};
-use super::pipeline::{Levels, Writing};
+use super::pipeline::{Levels, StageOutput};
 use super::rows::Joined;
 use super::rulebook::NO_RULES;
 use super::stamp::put_without;
 use super::whole::WithoutHidden;
-use super::{Predicate, Rulebook, Stamp};
+use super::{EndedPredicate, Rulebook, WriteStamp};
 
 // === impl Levels ===
 
@@ -26,7 +26,7 @@ impl<B: Rulebook> Levels<'_, B> {
         &self,
         stage: &Elem<'_>,
         later: &[Doc<'_>],
-        writing: &mut Writing<'_, '_, '_>,
+        writing: &mut StageOutput<'_, '_, '_>,
     ) -> Result<()> {
         let Some(spec) = stage.value.as_doc() else {
             writing.push(stage.name(), stage.value);
@@ -70,7 +70,11 @@ impl<B: Rulebook> Levels<'_, B> {
         Ok(())
     }
 
-    pub fn graph_lookup(&self, stage: &Elem<'_>, writing: &mut Writing<'_, '_, '_>) -> Result<()> {
+    pub fn graph_lookup(
+        &self,
+        stage: &Elem<'_>,
+        writing: &mut StageOutput<'_, '_, '_>,
+    ) -> Result<()> {
         let rules = target(stage, self.database).map(|(db, coll)| self.book.rules(db, coll));
         let rules = rules.as_deref().unwrap_or(&NO_RULES);
         let Some(spec) = stage.value.as_doc().filter(|_| !rules.is_none()) else {
@@ -80,7 +84,7 @@ impl<B: Rulebook> Levels<'_, B> {
         let restriction = doc_or_empty(spec, "restrictSearchWithMatch");
         let prepared = prepared(restriction, rules, self.shows_ts)?;
         let restriction = prepared.as_ref().map_or(restriction, DocBuf::as_doc);
-        let restriction = Predicate::new(rules, self.moment.now).alive(restriction);
+        let restriction = EndedPredicate::new(rules, self.moment.now).alive(restriction);
         let sent = DocBuf::build(|out| {
             put_without(spec, &["restrictSearchWithMatch"], out);
             if !restriction.as_doc().is_empty() {
@@ -95,7 +99,11 @@ impl<B: Rulebook> Levels<'_, B> {
         Ok(())
     }
 
-    pub fn union_with(&self, stage: &Elem<'_>, writing: &mut Writing<'_, '_, '_>) -> Result<()> {
+    pub fn union_with(
+        &self,
+        stage: &Elem<'_>,
+        writing: &mut StageOutput<'_, '_, '_>,
+    ) -> Result<()> {
         let named = target(stage, self.database);
         let rules = named.map(|(db, coll)| self.book.rules(db, coll));
         let rules = rules.as_deref().unwrap_or(&NO_RULES);
@@ -119,7 +127,7 @@ impl<B: Rulebook> Levels<'_, B> {
         Ok(())
     }
 
-    pub fn facet(&self, stage: &Elem<'_>, writing: &mut Writing<'_, '_, '_>) -> Result<()> {
+    pub fn facet(&self, stage: &Elem<'_>, writing: &mut StageOutput<'_, '_, '_>) -> Result<()> {
         let mut bytes = Vec::new();
         let mut out = DocBuilder::begin(&mut bytes);
         for facet in stage.value.as_doc().into_iter().flatten() {
@@ -138,7 +146,7 @@ impl<B: Rulebook> Levels<'_, B> {
         Ok(())
     }
 
-    pub fn merge(&self, stage: &Elem<'_>, writing: &mut Writing<'_, '_, '_>) -> Result<()> {
+    pub fn merge(&self, stage: &Elem<'_>, writing: &mut StageOutput<'_, '_, '_>) -> Result<()> {
         let Some((db, coll)) = target(stage, self.database) else {
             writing.push(stage.name(), stage.value);
             return Ok(());
@@ -174,13 +182,17 @@ impl<B: Rulebook> Levels<'_, B> {
     }
 
     /// Gives rows the stamp of the collection that stores them.
-    pub fn stamp(&self, target: &Rules, writing: &mut Writing<'_, '_, '_>) -> Option<Stamp> {
-        let stamp = Stamp::new(target, self.moment.now)?;
+    pub fn stamp(
+        &self,
+        target: &CollectionRules,
+        writing: &mut StageOutput<'_, '_, '_>,
+    ) -> Option<WriteStamp> {
+        let stamp = WriteStamp::new(target, self.moment.now)?;
         writing.out.push_doc(stamp.stage().as_doc());
         Some(stamp)
     }
 
-    fn array(&self, stages: Doc<'_>, rules: &Rules) -> Result<DocBuf> {
+    fn array(&self, stages: Doc<'_>, rules: &CollectionRules) -> Result<DocBuf> {
         let mut bytes = Vec::new();
         let mut out = ArrayBuilder::begin(&mut bytes);
         self.inner(stages, rules, &mut out)?;
@@ -194,7 +206,7 @@ fn stays(name: &str, later: &[Doc<'_>]) -> bool {
     let harmless = |stage: &Doc<'_>| {
         stage.first().is_some_and(|first| {
             let row = STAGES.find(first.name_bytes());
-            row.is_some_and(|row| row.facts.documents == Documents::Pass)
+            row.is_some_and(|row| row.facts.documents == DocumentsAfter::Pass)
                 && first.name() != "$redact"
                 && !sees_whole(first.value)
                 && !contains(stage.bytes(), name.as_bytes())

@@ -2,23 +2,23 @@
 
 use bytes::Bytes;
 
-use crate::upstream::{Ask, Rules};
+use crate::upstream::{Ask, CollectionRules};
 use crate::value::{ArrayBuilder, Doc, DocBuf, ValueRef};
 use crate::wire::Request;
 
-use super::batch::{Batch, Statements};
+use super::batch::{Batch, StatementBytes};
 use super::fields::statements;
 use super::naming::check_document;
-use super::run::{Stop, Target};
+use super::run::{RuledCollection, Stop};
 use super::stamp::put_without;
 use super::takeover::{Ended, in_transaction, started};
-use super::{Moment, Stamp};
+use super::{Moment, WriteStamp};
 use crate::ttl::TS_FIELD;
 
 pub async fn run<A: Ask>(
     ask: &mut A,
     request: &Request,
-    target: &Target<'_>,
+    target: &RuledCollection<'_>,
     moment: Moment,
 ) -> Result<Bytes, Stop> {
     let documents = statements(request, "documents")?;
@@ -46,10 +46,10 @@ pub async fn run<A: Ask>(
 }
 
 /// Returns the documents as they are stored.
-pub fn stamped(documents: &[Doc<'_>], rules: &Rules, moment: Moment) -> Statements {
-    let stamp = Stamp::new(rules, moment.now);
+pub fn stamped(documents: &[Doc<'_>], rules: &CollectionRules, moment: Moment) -> StatementBytes {
+    let stamp = WriteStamp::new(rules, moment.now);
     let size: usize = documents.iter().map(|doc| doc.bytes().len() + 40).sum();
-    let mut stored = Statements::with_capacity(size);
+    let mut stored = StatementBytes::with_capacity(size);
     for &doc in documents {
         match (stamp, check_document(doc)) {
             (None, _) => stored.push(doc),

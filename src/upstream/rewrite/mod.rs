@@ -2,7 +2,7 @@
 //!
 //! [`run()`] is the only entry. It looks up the rules of all collections that the command touches ([`namespaces()`]). If none
 //! of them has rules, the request passes as it is. Otherwise the command's own file writes the command anew: filters get
-//! the [`Predicate`], writes get the [`Stamp`], rows of a reply pass [`Visibility`] once more and lose the hidden fields.
+//! the [`EndedPredicate`], writes get the [`WriteStamp`], rows of a reply pass [`Visibility`] once more and lose the hidden fields.
 //! This module knows no connection ([`Ask`](super::Ask)), no clock ([`Moment`]) and no place where rules come from
 //! ([`Rulebook`]).
 
@@ -39,10 +39,10 @@ mod whole;
 #[cfg(test)]
 mod tests;
 
-pub use cursors::Cursors;
-pub use namespaces::{Namespace, check_database, namespaces, pipeline_namespaces};
-pub use predicate::Predicate;
+pub use cursors::CursorRules;
+pub use namespaces::{NamespacePair, check_database, namespaces, pipeline_namespaces};
+pub use predicate::EndedPredicate;
 pub use rulebook::{Moment, Rulebook};
 pub use run::run;
-pub use stamp::Stamp;
+pub use stamp::WriteStamp;
 pub use visible::Visibility;

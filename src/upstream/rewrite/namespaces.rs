@@ -6,13 +6,13 @@ use crate::value::{Doc, Elem, ValueRef};
 use crate::wire::Request;
 
 /// A database and a collection in it.
-pub type Namespace = (Box<str>, Box<str>);
+pub type NamespacePair = (Box<str>, Box<str>);
 
 /// Databases that clients may not reach: the settings of Sundown, and what the cluster keeps for itself.
 const CLOSED: &[&str] = &["local", "sundown"];
 
 /// Returns every collection that the command touches, also in nested pipelines. Refuses a closed database.
-pub fn namespaces(request: &Request) -> Result<Vec<Namespace>> {
+pub fn namespaces(request: &Request) -> Result<Vec<NamespacePair>> {
     let mut found = Vec::new();
     let db = database(request);
     check_database(db)?;
@@ -21,7 +21,7 @@ pub fn namespaces(request: &Request) -> Result<Vec<Namespace>> {
 }
 
 /// Returns every collection that the stages of a pipeline name.
-pub fn pipeline_namespaces(stages: Doc<'_>, db: &str) -> Result<Vec<Namespace>> {
+pub fn pipeline_namespaces(stages: Doc<'_>, db: &str) -> Result<Vec<NamespacePair>> {
     let mut found = Vec::new();
     of_pipeline(stages, db, &mut found)?;
     Ok(found)
@@ -39,7 +39,7 @@ fn of_command(
     request: &Request,
     command: Doc<'_>,
     db: &str,
-    found: &mut Vec<Namespace>,
+    found: &mut Vec<NamespacePair>,
 ) -> Result<()> {
     let Some(first) = command.first() else {
         return Ok(());
@@ -51,7 +51,7 @@ fn of_command(
         },
         "getMore" => add(db, command.get("collection"), found),
         "bulkWrite" => {
-            let known = |info: Doc<'_>, found: &mut Vec<Namespace>| {
+            let known = |info: Doc<'_>, found: &mut Vec<NamespacePair>| {
                 let ns = info.get("ns").as_str().unwrap_or_default();
                 let (db, coll) = ns.split_once('.').unwrap_or((ns, ""));
                 add_named(db, coll, found)
@@ -71,7 +71,7 @@ fn of_command(
     }
 }
 
-fn of_pipeline(stages: Doc<'_>, db: &str, found: &mut Vec<Namespace>) -> Result<()> {
+fn of_pipeline(stages: Doc<'_>, db: &str, found: &mut Vec<NamespacePair>) -> Result<()> {
     let stages = stages.iter().filter_map(|stage| stage.value.as_doc());
     for stage in stages.filter_map(Doc::first) {
         if let Some((db, coll)) = target(&stage, db) {
@@ -110,14 +110,14 @@ pub fn target<'a>(stage: &Elem<'a>, db: &'a str) -> Option<(&'a str, &'a str)> {
     }
 }
 
-fn add(db: &str, collection: ValueRef<'_>, found: &mut Vec<Namespace>) -> Result<()> {
+fn add(db: &str, collection: ValueRef<'_>, found: &mut Vec<NamespacePair>) -> Result<()> {
     match collection.as_str() {
         Some(collection) => add_named(db, collection, found),
         None => Ok(()),
     }
 }
 
-fn add_named(db: &str, collection: &str, found: &mut Vec<Namespace>) -> Result<()> {
+fn add_named(db: &str, collection: &str, found: &mut Vec<NamespacePair>) -> Result<()> {
     check_database(db)?;
     if !found.iter().any(|(d, c)| &**d == db && &**c == collection) {
         found.push((db.into(), collection.into()));

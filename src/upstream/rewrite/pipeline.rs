@@ -1,6 +1,6 @@
 //! Pipelines, and the pipelines inside their stages.
 //!
-//! The predicate goes to the front, where the row of the first stage says ([`Condition`]). The hidden fields are removed as
+//! The predicate goes to the front, where the row of the first stage says ([`ConditionPosition`]). The hidden fields are removed as
 //! late as possible, because an index cannot sort behind a `$unset`: just before a stage that would see whole documents, or
 //! never if rows lose them anyway. Rows that reach the client whole lose them here, after they were tested once more.
 
@@ -8,21 +8,21 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::query::stage::{Changes, Condition, Documents, Entry, STAGES, StageParser};
+use crate::query::stage::{Changes, ConditionPosition, DocumentsAfter, Entry, STAGES, StageParser};
 use crate::ttl::OwnTtl;
-use crate::upstream::{HIDDEN_FIELD, Rules};
+use crate::upstream::{CollectionRules, HIDDEN_FIELD};
 use crate::value::{ArrayBuilder, Doc, DocBuf, Elem, ValueRef};
 use crate::vocabulary::Status;
 
 use super::carry::{Carried, date_rules, hidden, riding, riding_root};
 use super::filter::prepared;
 use super::inner::{events, living_count, own_indexes, unset};
-use super::namespaces::{Namespace, target};
+use super::namespaces::{NamespacePair, target};
 use super::naming::{contains, root, sees_whole};
 use super::rows::{Joined, RowRule};
 use super::update::put;
 use super::whole::WithoutHidden;
-use super::{Moment, Predicate, Rulebook, Visibility};
+use super::{EndedPredicate, Moment, Rulebook, Visibility};
 
 /// What all pipelines of a command share.
 pub struct Levels<'a, B> {
@@ -33,12 +33,12 @@ pub struct Levels<'a, B> {
     pub moment: Moment,
     pub shows_ts: bool,
     /// Collections from which everything that has ended must go before the command is sent: `$merge` would match it.
-    pub drained: RefCell<Vec<Namespace>>,
+    pub drained: RefCell<Vec<NamespacePair>>,
 }
 
 /// What the rows at the end of a pipeline are.
 #[derive(Debug, Default)]
-pub struct Rows {
+pub struct RowFacts {
     /// They may have the hidden fields.
     pub hidden: bool,
     /// They stand for one document each and hold what the rule needs.
@@ -52,9 +52,9 @@ pub struct Rows {
 }
 
 /// A stage is being written.
-pub struct Writing<'a, 'o, 'b> {
-    pub rules: &'a Rules,
-    pub rows: Rows,
+pub struct StageOutput<'a, 'o, 'b> {
+    pub rules: &'a CollectionRules,
+    pub rows: RowFacts,
     /// The rows of the pipeline reach the client, alone or inside others.
     pub outermost: bool,
     pub out: &'o mut ArrayBuilder<'b>,
@@ -67,14 +67,19 @@ impl<B: Rulebook> Levels<'_, B> {
     pub fn outer(
         &self,
         stages: Doc<'_>,
-        rules: &Rules,
+        rules: &CollectionRules,
         out: &mut ArrayBuilder<'_>,
-    ) -> Result<Rows> {
+    ) -> Result<RowFacts> {
         self.pipeline(stages, rules, true, out)
     }
 
     /// Writes a pipeline inside a stage. Its rows have no hidden fields.
-    pub fn inner(&self, stages: Doc<'_>, rules: &Rules, out: &mut ArrayBuilder<'_>) -> Result<()> {
+    pub fn inner(
+        &self,
+        stages: Doc<'_>,
+        rules: &CollectionRules,
+        out: &mut ArrayBuilder<'_>,
+    ) -> Result<()> {
         let rows = self.pipeline(stages, rules, false, out)?;
         if rows.hidden {
             unset(hidden(rules, self.shows_ts), "", out);
@@ -85,17 +90,17 @@ impl<B: Rulebook> Levels<'_, B> {
     pub fn pipeline(
         &self,
         stages: Doc<'_>,
-        rules: &Rules,
+        rules: &CollectionRules,
         outermost: bool,
         out: &mut ArrayBuilder<'_>,
-    ) -> Result<Rows> {
-        let predicate = Predicate::new(rules, self.moment.now);
-        let mut writing = Writing {
+    ) -> Result<RowFacts> {
+        let predicate = EndedPredicate::new(rules, self.moment.now);
+        let mut writing = StageOutput {
             rules,
-            rows: Rows {
+            rows: RowFacts {
                 hidden: rules.stamped,
                 testable: outermost && rules.can_end(),
-                ..Rows::default()
+                ..RowFacts::default()
             },
             outermost,
             out,
@@ -133,13 +138,13 @@ impl<B: Rulebook> Levels<'_, B> {
         &self,
         stage: &Elem<'_>,
         row: &Entry,
-        predicate: &Predicate,
-        writing: &mut Writing<'_, '_, '_>,
+        predicate: &EndedPredicate,
+        writing: &mut StageOutput<'_, '_, '_>,
     ) -> Result<bool> {
         let spec = stage.value.as_doc();
         match row.facts.condition {
-            Condition::Nowhere => {
-                writing.rows = Rows::default();
+            ConditionPosition::Nowhere => {
+                writing.rows = RowFacts::default();
                 if stage.name() == "$indexStats" && writing.rules.stamped {
                     writing.push(stage.name(), stage.value);
                     writing.out.push_doc(own_indexes().as_doc());
@@ -164,8 +169,8 @@ impl<B: Rulebook> Levels<'_, B> {
                 Ok(false)
             }
             _ if predicate.is_none() => Ok(false),
-            Condition::Impossible => Err(not_possible(stage.name())),
-            Condition::Before => {
+            ConditionPosition::Impossible => Err(not_possible(stage.name())),
+            ConditionPosition::Before => {
                 let (filter, own) = match (stage.name(), spec) {
                     ("$match", Some(filter)) => (filter, true),
                     _ => (Doc::EMPTY, false),
@@ -176,7 +181,7 @@ impl<B: Rulebook> Levels<'_, B> {
                 writing.push("$match", ValueRef::document(sent.as_doc()));
                 Ok(own)
             }
-            Condition::InQuery => {
+            ConditionPosition::InQuery => {
                 let Some(spec) = spec else {
                     return Ok(false);
                 };
@@ -191,7 +196,7 @@ impl<B: Rulebook> Levels<'_, B> {
                 writing.push(stage.name(), ValueRef::document(sent.as_doc()));
                 Ok(true)
             }
-            Condition::Behind => {
+            ConditionPosition::Behind => {
                 writing.push(stage.name(), stage.value);
                 let sent = predicate.alive(Doc::EMPTY);
                 writing.push("$match", ValueRef::document(sent.as_doc()));
@@ -205,9 +210,9 @@ impl<B: Rulebook> Levels<'_, B> {
         stage: &Elem<'_>,
         row: &Entry,
         later: &[Doc<'_>],
-        writing: &mut Writing<'_, '_, '_>,
+        writing: &mut StageOutput<'_, '_, '_>,
     ) -> Result<()> {
-        let taken = row.facts.documents == Documents::Taken;
+        let taken = row.facts.documents == DocumentsAfter::Taken;
         let filter = stage.value.as_doc().filter(|_| stage.name() == "$match");
         let sees_whole = filter.is_none() && sees_whole(stage.value);
         let hides = writing.rows.hidden || writing.rows.rides;
@@ -223,25 +228,25 @@ impl<B: Rulebook> Levels<'_, B> {
             let stored = matches!(stage.name(), "$merge" | "$out");
             let hidden = self.hidden(writing, self.shows_ts && !stored);
             unset(&hidden, "", writing.out);
-            writing.rows = Rows::default();
+            writing.rows = RowFacts::default();
         }
         match row.facts.documents {
-            Documents::Pass => {
+            DocumentsAfter::Pass => {
                 if writing.rows.testable && touches(writing.rules, row, stage) {
                     writing.ride(later);
                 }
             }
-            Documents::Joined => writing.ride(later),
-            Documents::Replaced if replaces_root(stage.name()) => {
+            DocumentsAfter::Joined => writing.ride(later),
+            DocumentsAfter::Replaced if replaces_root(stage.name()) => {
                 writing.ride(later);
                 if writing.rows.rides {
                     writing.replace_root(stage);
                     return Ok(());
                 }
-                writing.rows = Rows::default();
+                writing.rows = RowFacts::default();
             }
-            Documents::Replaced | Documents::Taken => writing.rows = Rows::default(),
-            Documents::Selected => {
+            DocumentsAfter::Replaced | DocumentsAfter::Taken => writing.rows = RowFacts::default(),
+            DocumentsAfter::Selected => {
                 if self.select(stage, later, writing) {
                     return Ok(());
                 }
@@ -285,7 +290,7 @@ impl<B: Rulebook> Levels<'_, B> {
         &self,
         stage: &Elem<'_>,
         row: &Entry,
-        writing: &Writing<'_, '_, '_>,
+        writing: &StageOutput<'_, '_, '_>,
     ) -> Option<DocBuf> {
         let tested = writing.rows.testable || writing.rows.rides;
         let maps = matches!(row.status, Status::Ready(StageParser::Each(_)));
@@ -306,7 +311,7 @@ impl<B: Rulebook> Levels<'_, B> {
     }
 
     /// Returns the hidden fields that rows have here.
-    fn hidden(&self, writing: &Writing<'_, '_, '_>, shows_ts: bool) -> Vec<&'static str> {
+    fn hidden(&self, writing: &StageOutput<'_, '_, '_>, shows_ts: bool) -> Vec<&'static str> {
         let mut fields = match writing.rows.hidden {
             true => hidden(writing.rules, shows_ts).to_vec(),
             false => Vec::new(),
@@ -323,7 +328,7 @@ impl<B: Rulebook> Levels<'_, B> {
         &self,
         stage: &Elem<'_>,
         later: &[Doc<'_>],
-        writing: &mut Writing<'_, '_, '_>,
+        writing: &mut StageOutput<'_, '_, '_>,
     ) -> bool {
         let Some(spec) = stage.value.as_doc() else {
             return false;
@@ -333,7 +338,7 @@ impl<B: Rulebook> Levels<'_, B> {
             let seen = |name: &str| contains(stage.bytes(), name.as_bytes());
             stage.first().is_some_and(|first| {
                 let row = STAGES.find(first.name_bytes());
-                row.is_some_and(|row| row.facts.documents == Documents::Pass)
+                row.is_some_and(|row| row.facts.documents == DocumentsAfter::Pass)
                     && !sees_whole(first.value)
                     && !carried.cut.iter().any(|name| seen(name))
             })
@@ -370,11 +375,11 @@ impl<B: Rulebook> Levels<'_, B> {
     }
 }
 
-// === impl Rows ===
+// === impl RowFacts ===
 
-impl Rows {
+impl RowFacts {
     /// Returns what happens to these rows when they leave.
-    pub fn rule(self, rules: &Rules, shows_ts: bool) -> Result<RowRule> {
+    pub fn rule(self, rules: &CollectionRules, shows_ts: bool) -> Result<RowRule> {
         let tested = self.testable || self.rides;
         let test = tested.then(|| Visibility::new(rules)).transpose()?;
         let hidden = match self.hidden {
@@ -396,14 +401,14 @@ impl Rows {
     }
 }
 
-// === impl Writing ===
+// === impl StageOutput ===
 
-impl Writing<'_, '_, '_> {
+impl StageOutput<'_, '_, '_> {
     pub fn push(&mut self, name: &str, spec: ValueRef<'_>) {
         self.out.doc().put(name, spec);
     }
 
-    /// Rows are about to lose what the rule needs: from here on it rides in the hidden field, if the rows still stand for one
+    /// The rows are about to lose what the rule needs: from here on it rides in the hidden field, if the rows still stand for one
     /// document each at the end.
     fn ride(&mut self, later: &[Doc<'_>]) {
         if !self.rows.testable {
@@ -414,10 +419,10 @@ impl Writing<'_, '_, '_> {
             stage.first().is_some_and(|stage| {
                 let row = STAGES.find(stage.name_bytes());
                 row.is_some_and(|row| match row.facts.documents {
-                    Documents::Pass => stage.name() != "$redact",
-                    Documents::Joined | Documents::Selected => true,
-                    Documents::Replaced => replaces_root(stage.name()),
-                    Documents::Taken => false,
+                    DocumentsAfter::Pass => stage.name() != "$redact",
+                    DocumentsAfter::Joined | DocumentsAfter::Selected => true,
+                    DocumentsAfter::Replaced => replaces_root(stage.name()),
+                    DocumentsAfter::Taken => false,
                 })
             })
         };
@@ -457,10 +462,10 @@ fn replaces_root(stage: &str) -> bool {
 }
 
 /// Returns whether a stage changes a field that the rule reads.
-fn touches(rules: &Rules, row: &Entry, stage: &Elem<'_>) -> bool {
+fn touches(rules: &CollectionRules, row: &Entry, stage: &Elem<'_>) -> bool {
     let reads = |path: &str| {
         let path = path.strip_prefix('$').unwrap_or(path);
-        let own = Predicate::needs_expr(rules) && root(path) == OwnTtl::FIELD;
+        let own = EndedPredicate::needs_expr(rules) && root(path) == OwnTtl::FIELD;
         own || date_rules(rules).any(|rule| root(&rule.path) == root(path))
     };
     let mut touched = false;

@@ -5,12 +5,12 @@
 //! tested in the order in which they are written, so no part may rely on another one.
 
 use crate::ttl::{DefaultTtl, OwnTtl};
-use crate::upstream::{HIDDEN_FIELD, Rules};
+use crate::upstream::{CollectionRules, HIDDEN_FIELD};
 use crate::value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Millis, Value};
 
 /// The ways in which a document of one collection can have ended at one moment.
 #[derive(Debug, Clone)]
-pub struct Predicate {
+pub struct EndedPredicate {
     /// The array of the ways, each a filter. `None` if no document can have ended.
     ways: Option<DocBuf>,
 }
@@ -19,10 +19,10 @@ pub struct Predicate {
 const TTL: &str = "$ttl";
 const STAMP: &str = "$_sundown";
 
-// === impl Predicate ===
+// === impl EndedPredicate ===
 
-impl Predicate {
-    pub fn new(rules: &Rules, now: Millis) -> Self {
+impl EndedPredicate {
+    pub fn new(rules: &CollectionRules, now: Millis) -> Self {
         if !rules.can_end() {
             return Self::none();
         }
@@ -49,7 +49,7 @@ impl Predicate {
     }
 
     /// Returns whether the predicate of such a collection has an `$expr`, which MongoDB refuses in a few places.
-    pub fn needs_expr(rules: &Rules) -> bool {
+    pub fn needs_expr(rules: &CollectionRules) -> bool {
         in_force(rules).any(|rules| rules.default != DefaultTtl::Off)
     }
 
@@ -90,7 +90,7 @@ impl Predicate {
 }
 
 /// Writes the ways in which a document has ended by these rules at `now`.
-fn put_ways(rules: &Rules, now: Millis, ways: &mut ArrayBuilder<'_>) {
+fn put_ways(rules: &CollectionRules, now: Millis, ways: &mut ArrayBuilder<'_>) {
     if let DefaultTtl::Seconds(seconds) = rules.default {
         by_default(rules, before(now, seconds), &mut ways.doc());
     }
@@ -117,7 +117,7 @@ fn put_ways(rules: &Rules, now: Millis, ways: &mut ArrayBuilder<'_>) {
 }
 
 /// Returns the rules and, while their ended documents are being deleted, the former ones.
-pub fn in_force(rules: &Rules) -> impl Iterator<Item = &Rules> {
+pub fn in_force(rules: &CollectionRules) -> impl Iterator<Item = &CollectionRules> {
     let former = rules.former.as_deref().map(|former| &former.rules);
     std::iter::once(rules).chain(former)
 }
@@ -128,7 +128,7 @@ fn before(now: Millis, seconds: i32) -> i64 {
 }
 
 /// Writes the way of documents without a `ttl`: most of them, so this way has no expression.
-fn by_default(rules: &Rules, cutoff: i64, way: &mut DocBuilder<'_>) {
+fn by_default(rules: &CollectionRules, cutoff: i64, way: &mut DocBuilder<'_>) {
     way.put_null(OwnTtl::FIELD);
     if rules.since.0 > cutoff {
         // Documents without a stamp live.
@@ -150,7 +150,7 @@ fn stamp_is(operator: &str, cutoff: i64, filter: &mut DocBuilder<'_>) {
 }
 
 /// Writes the way of documents with any `ttl`: the meaningful ones, and the others, which inherit.
-fn by_own_ttl(rules: &Rules, now: Millis, way: &mut DocBuilder<'_>) {
+fn by_own_ttl(rules: &CollectionRules, now: Millis, way: &mut DocBuilder<'_>) {
     match rules.default {
         // Only a positive number can end a document. (An array may hold one: the expression finds out.)
         DefaultTtl::Never => way.doc(OwnTtl::FIELD).put_i32("$gte", 1),
@@ -192,7 +192,7 @@ fn by_own_ttl(rules: &Rules, now: Millis, way: &mut DocBuilder<'_>) {
 }
 
 /// Returns the expression that the document was not written after a moment.
-fn not_after(rules: &Rules, moment: Value) -> Value {
+fn not_after(rules: &CollectionRules, moment: Value) -> Value {
     let has_stamp = compare("$eq", type_of(STAMP), Value::string("date"));
     let written = call(
         "$cond",

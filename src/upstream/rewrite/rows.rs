@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::namespaces::Namespace;
+use super::namespaces::NamespacePair;
 use super::stamp::put_without;
 use super::{Moment, Visibility};
 use crate::ttl::TS_FIELD;
-use crate::upstream::{HIDDEN_FIELD, Rules};
+use crate::upstream::{CollectionRules, HIDDEN_FIELD};
 use crate::value::{ArrayBuilder, Doc, DocBuilder, Millis, Type, ValueRef};
 
 /// What happens to the rows of one cursor, at every reply.
@@ -34,8 +34,8 @@ pub struct RowRule {
 #[derive(Debug, Clone)]
 pub struct Joined {
     pub name: Box<str>,
-    pub namespace: Namespace,
-    pub rules: Arc<Rules>,
+    pub namespace: NamespacePair,
+    pub rules: Arc<CollectionRules>,
     pub rows: RowRule,
 }
 

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::upstream::Rules;
+use crate::upstream::CollectionRules;
 use crate::value::Millis;
 
 /// The rules of all collections. Those that a command touches ([`namespaces`](super::namespaces())) are loaded before it
 /// runs, so that asking for them does not wait.
 pub trait Rulebook: Sync {
-    fn rules(&self, database: &str, collection: &str) -> Arc<Rules>;
+    fn rules(&self, database: &str, collection: &str) -> Arc<CollectionRules>;
 
     /// Returns whether the collection may have a unique index besides the one on `_id`. Without one, far less has to be
     /// cleared away before a write.
@@ -26,4 +26,4 @@ pub struct Moment {
 }
 
 /// The rules where no collection is read.
-pub static NO_RULES: Rules = Rules::NONE;
+pub static NO_RULES: CollectionRules = CollectionRules::NONE;

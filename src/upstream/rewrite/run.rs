@@ -5,15 +5,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::error::{Error, Result};
-use crate::upstream::{Ask, Lost, Rules};
+use crate::upstream::{Ask, CollectionRules, Lost};
 use crate::value::Doc;
 use crate::wire::Request;
 
-use super::cursors::{CursorRule, Cursors};
+use super::cursors::{CursorRule, CursorRules};
 use super::fields::with_body;
-use super::find::Find;
+use super::find::FindRewrite;
 use super::get_more::{self, finish};
-use super::namespaces::{Namespace, database, namespaces};
+use super::namespaces::{NamespacePair, database, namespaces};
 use super::naming::check_hidden;
 use super::rulebook::NO_RULES;
 use super::takeover::Takeover;
@@ -34,10 +34,10 @@ pub enum Stop {
 
 /// The collection that a command is about.
 #[derive(Clone, Copy)]
-pub struct Target<'a> {
+pub struct RuledCollection<'a> {
     pub database: &'a str,
     pub collection: &'a str,
-    pub rules: &'a Rules,
+    pub rules: &'a CollectionRules,
     pub has_unique_keys: bool,
 }
 
@@ -50,7 +50,7 @@ pub async fn run<A: Ask, B: Rulebook>(
     request: Request,
     book: &B,
     moment: Moment,
-    cursors: &Cursors,
+    cursors: &CursorRules,
 ) -> Result<Bytes, Lost> {
     match answer(ask, request, book, moment, cursors).await {
         Ok(reply) | Err(Stop::Reply(reply)) => Ok(reply),
@@ -68,7 +68,7 @@ async fn answer<A: Ask, B: Rulebook>(
     request: Request,
     book: &B,
     moment: Moment,
-    cursors: &Cursors,
+    cursors: &CursorRules,
 ) -> Result<Bytes, Stop> {
     let name = request.body().first().map_or("", |first| first.name());
     match name {
@@ -80,7 +80,7 @@ async fn answer<A: Ask, B: Rulebook>(
         _ => {}
     }
     let touched = namespaces(&request)?;
-    let rules: Vec<Arc<Rules>> = touched
+    let rules: Vec<Arc<CollectionRules>> = touched
         .iter()
         .map(|(db, coll)| book.rules(db, coll))
         .collect();
@@ -93,10 +93,10 @@ async fn answer<A: Ask, B: Rulebook>(
 async fn rewritten<A: Ask, B: Rulebook>(
     ask: &mut A,
     mut request: Request,
-    (touched, rules): (&[Namespace], &[Arc<Rules>]),
+    (touched, rules): (&[NamespacePair], &[Arc<CollectionRules>]),
     book: &B,
     moment: Moment,
-    cursors: &Cursors,
+    cursors: &CursorRules,
 ) -> Result<Bytes, Stop> {
     request.exhaust_allowed = false;
     let command = request.body();
@@ -107,7 +107,7 @@ async fn rewritten<A: Ask, B: Rulebook>(
     let collection = command.first().and_then(|first| first.value.as_str());
     let own = touched.iter().zip(rules);
     let mut own = own.filter(|((d, c), _)| &**d == db && Some(&**c) == collection);
-    let target = Target {
+    let target = RuledCollection {
         database: db,
         collection: collection.unwrap_or_default(),
         rules: own.next().map_or(&NO_RULES, |(_, rules)| rules),
@@ -115,7 +115,7 @@ async fn rewritten<A: Ask, B: Rulebook>(
     };
     match command.first().map_or("", |first| first.name()) {
         "find" => {
-            let find = Find::rewrite(command, target.rules, moment)?;
+            let find = FindRewrite::rewrite(command, target.rules, moment)?;
             let reply = ask.ask(with_body(&request, find.body)).await?;
             let rule = CursorRule {
                 rows: find.rows,
@@ -156,7 +156,7 @@ async fn gather<A: Ask>(
     ask: &mut A,
     mut reply: Bytes,
     mut rule: CursorRule,
-    target: &Target<'_>,
+    target: &RuledCollection<'_>,
     moment: Moment,
 ) -> Result<Bytes, Stop> {
     let mut shown: Vec<Bytes> = Vec::new();
@@ -206,9 +206,9 @@ impl From<Lost> for Stop {
     }
 }
 
-// === impl Target ===
+// === impl RuledCollection ===
 
-impl<'t> Target<'t> {
+impl<'t> RuledCollection<'t> {
     /// Returns the way to delete what has ended, for a client's command.
     pub fn takeover<'a>(&self, request: &'a Request, moment: Moment) -> Takeover<'a>
     where

@@ -1,21 +1,21 @@
 //! The two fields that a write stores: `_ts` for clients that ask for it, and the hidden stamp.
 
 use crate::ttl::TS_FIELD;
-use crate::upstream::{HIDDEN_FIELD, Rules};
+use crate::upstream::{CollectionRules, HIDDEN_FIELD};
 use crate::value::{Doc, DocBuf, DocBuilder, Millis};
 
 /// What a write to one collection stores at one moment.
 #[derive(Debug, Clone, Copy)]
-pub struct Stamp {
+pub struct WriteStamp {
     at: Millis,
     with_ts: bool,
 }
 
-// === impl Stamp ===
+// === impl WriteStamp ===
 
-impl Stamp {
+impl WriteStamp {
     /// Returns the stamp for writes to a collection, or `None` if its documents carry none.
-    pub fn new(rules: &Rules, now: Millis) -> Option<Self> {
+    pub fn new(rules: &CollectionRules, now: Millis) -> Option<Self> {
         rules.stamped.then_some(Self {
             at: now,
             with_ts: rules.stores_ts,

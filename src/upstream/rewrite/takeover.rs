@@ -2,18 +2,18 @@
 
 use bytes::Bytes;
 
-use crate::upstream::{Ask, Rules};
+use crate::upstream::{Ask, CollectionRules};
 use crate::value::{Doc, DocBuf, Millis, Type, ValueRef};
 use crate::wire::Request;
 
-use super::Predicate;
+use super::EndedPredicate;
 use super::run::Stop;
 
 /// The collection in which documents make way, and the command for which they do.
 pub struct Takeover<'a> {
     pub database: &'a str,
     pub collection: &'a str,
-    pub rules: &'a Rules,
+    pub rules: &'a CollectionRules,
     pub now: Millis,
     /// The client's command.
     pub command: Doc<'a>,
@@ -55,7 +55,7 @@ impl Takeover<'_> {
         if !self.rules.can_end() {
             return Ok(0);
         }
-        let predicate = Predicate::new(self.rules, self.now);
+        let predicate = EndedPredicate::new(self.rules, self.now);
         let mut any = false;
         let body = DocBuf::build(|out| {
             out.put_str("delete", self.collection);

@@ -6,22 +6,22 @@
 use bytes::Bytes;
 
 use crate::error::Result;
-use crate::upstream::{Ask, Rules};
+use crate::upstream::{Ask, CollectionRules};
 use crate::value::{Doc, DocBuf, DocBuilder, ValueRef, is_true};
 use crate::wire::Request;
 
-use super::batch::{Batch, Statements};
+use super::batch::{Batch, StatementBytes};
 use super::change::{names_ts, stamped};
 use super::fields::{doc_or_empty, statements};
 use super::filter::prepared;
 use super::naming::{Parts, check_hidden};
-use super::run::{Stop, Target};
+use super::run::{RuledCollection, Stop};
 use super::takeover::{Ended, in_transaction, started};
-use super::{Moment, Predicate, Stamp, hint};
+use super::{EndedPredicate, Moment, WriteStamp, hint};
 
 /// What is deleted before an update.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Before {
+pub struct DeletedFirst {
     /// The statements that are upserts.
     pub upserts: Vec<usize>,
     /// A statement that changes many documents cannot be sent again after a duplicate key: some are changed already. So no
@@ -32,14 +32,14 @@ pub struct Before {
 pub async fn run<A: Ask>(
     ask: &mut A,
     request: &Request,
-    target: &Target<'_>,
+    target: &RuledCollection<'_>,
     moment: Moment,
 ) -> Result<Bytes, Stop> {
     let updates = statements(request, "updates")?;
-    let predicate = Predicate::new(target.rules, moment.now);
+    let predicate = EndedPredicate::new(target.rules, moment.now);
     let takeover = target.takeover(request, moment);
-    let mut sent = Statements::default();
-    let mut before = Before::default();
+    let mut sent = StatementBytes::default();
+    let mut before = DeletedFirst::default();
     let lets = request.body().get("let").as_doc();
     for (at, update) in updates.iter().enumerate() {
         match rewrite(*update, lets, target.rules, &predicate, moment) {
@@ -83,8 +83,8 @@ pub async fn run<A: Ask>(
 pub fn rewrite(
     update: Doc<'_>,
     lets: Option<Doc<'_>>,
-    rules: &Rules,
-    predicate: &Predicate,
+    rules: &CollectionRules,
+    predicate: &EndedPredicate,
     moment: Moment,
 ) -> Result<DocBuf> {
     if rules.stamped {
@@ -107,7 +107,7 @@ pub fn rewrite(
         true => DocBuf::from(filter),
         false => predicate.alive(filter),
     };
-    let change = stamped(change, Stamp::new(rules, moment.now))?;
+    let change = stamped(change, WriteStamp::new(rules, moment.now))?;
     Ok(put(
         update,
         &[

@@ -3,10 +3,10 @@
 use crate::error::Result;
 use crate::query::{Filter, Scope, Vars};
 use crate::ttl::{DefaultTtl, End, OwnTtl, date_end};
-use crate::upstream::{HIDDEN_FIELD, Rules};
+use crate::upstream::{CollectionRules, HIDDEN_FIELD};
 use crate::value::{Doc, Millis, Path, Type};
 
-/// The compiled rule of a collection. It agrees with [`Predicate`](super::Predicate) on every document.
+/// The compiled rule of a collection. It agrees with [`EndedPredicate`](super::EndedPredicate) on every document.
 #[derive(Debug)]
 pub struct Visibility {
     default: DefaultTtl,
@@ -27,7 +27,7 @@ struct DateEnd {
 
 impl Visibility {
     /// Compiles the rules. Fails if a partial filter uses an operator that Sundown does not know.
-    pub fn new(rules: &Rules) -> Result<Self> {
+    pub fn new(rules: &CollectionRules) -> Result<Self> {
         let dates = rules.dates.iter().map(|rule| {
             let filter = rule.filter.as_ref();
             let filter = filter.map(|filter| Filter::parse(filter.as_doc(), &Scope::new()));

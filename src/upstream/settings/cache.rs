@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use dashmap::DashMap;
 use smallvec::SmallVec;
 
-use super::collection::Found;
-use crate::upstream::Rules;
+use super::collection::CollectionInfo;
+use crate::upstream::CollectionRules;
 
 /// The rules by collection, ready for the hot path.
 #[derive(Default)]
 pub(super) struct Cache {
     /// By `database.collection`.
-    entries: DashMap<Box<[u8]>, Entry, ahash::RandomState>,
+    entries: DashMap<Box<[u8]>, CachedRules, ahash::RandomState>,
     /// Counts the changes of the known settings. Rules from an earlier count are made again.
     generation: AtomicU64,
 }
@@ -28,9 +28,9 @@ pub(super) struct Epoch {
     pub touched: i64,
 }
 
-struct Entry {
-    rules: Arc<Rules>,
-    found: Arc<Found>,
+struct CachedRules {
+    rules: Arc<CollectionRules>,
+    found: Arc<CollectionInfo>,
     epoch: Epoch,
     /// The first moment at which `found` may not be used any more, by the clock of the lease.
     until: u64,
@@ -50,7 +50,7 @@ fn key(database: &str, collection: &str) -> SmallVec<[u8; 120]> {
 // === impl Cache ===
 
 impl Cache {
-    pub fn get(&self, database: &str, collection: &str, now: u64) -> Option<Arc<Rules>> {
+    pub fn get(&self, database: &str, collection: &str, now: u64) -> Option<Arc<CollectionRules>> {
         let generation = self.generation();
         let entry = self.entries.get(&*key(database, collection))?;
         if entry.epoch.generation != generation || now >= entry.until {
@@ -72,7 +72,7 @@ impl Cache {
     }
 
     /// Returns what was found about a collection, if it may still be used.
-    pub fn found(&self, namespace: &str, touched: i64, now: u64) -> Option<Arc<Found>> {
+    pub fn found(&self, namespace: &str, touched: i64, now: u64) -> Option<Arc<CollectionInfo>> {
         let entry = self.entries.get(namespace.as_bytes())?;
         let is_valid = entry.epoch.version >= touched && now < entry.until;
         is_valid.then(|| Arc::clone(&entry.found))
@@ -81,12 +81,12 @@ impl Cache {
     pub fn put(
         &self,
         namespace: String,
-        rules: &Arc<Rules>,
-        found: Arc<Found>,
+        rules: &Arc<CollectionRules>,
+        found: Arc<CollectionInfo>,
         epoch: Epoch,
         until: u64,
     ) {
-        let entry = Entry {
+        let entry = CachedRules {
             rules: Arc::clone(rules),
             found,
             epoch,

@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use bson::{Document, doc};
 
-use super::cluster::Cluster;
 use super::physical::is_physical;
 use super::record::{number, read_uuid};
+use super::store::SettingsStore;
 use crate::clock::monotonic;
 use crate::error::{Code, Result};
 use crate::ttl::TS_FIELD;
@@ -15,8 +15,8 @@ use crate::value::DocBuf;
 
 /// What the cluster says about a name.
 #[derive(Debug, Clone)]
-pub(super) struct Found {
-    pub shape: Shape,
+pub(super) struct CollectionInfo {
+    pub shape: NameKind,
     pub uuid: Option<[u8; 16]>,
     /// The options, as listCollections shows them.
     pub options: Document,
@@ -27,7 +27,7 @@ pub(super) struct Found {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum NameKind {
     Missing,
     Collection,
     View,
@@ -35,10 +35,14 @@ pub(super) enum Shape {
 }
 
 /// Asks the cluster about a collection.
-pub(super) async fn find(cluster: &Cluster, database: &str, collection: &str) -> Result<Found> {
+pub(super) async fn find(
+    cluster: &SettingsStore,
+    database: &str,
+    collection: &str,
+) -> Result<CollectionInfo> {
     let sent = monotonic();
-    let mut found = Found {
-        shape: Shape::Missing,
+    let mut found = CollectionInfo {
+        shape: NameKind::Missing,
         uuid: None,
         options: Document::new(),
         indexes: Vec::new(),
@@ -50,23 +54,23 @@ pub(super) async fn find(cluster: &Cluster, database: &str, collection: &str) ->
         return Ok(found);
     };
     found.shape = match listed.get_str("type") {
-        Ok("view") => Shape::View,
-        Ok("timeseries") => Shape::TimeSeries,
-        _ => Shape::Collection,
+        Ok("view") => NameKind::View,
+        Ok("timeseries") => NameKind::TimeSeries,
+        _ => NameKind::Collection,
     };
     let info = listed.get_document("info").ok();
     found.uuid = info.and_then(|info| info.get("uuid")).and_then(read_uuid);
     if let Ok(options) = listed.get_document("options") {
         found.options = options.clone();
     }
-    if found.shape != Shape::View {
+    if found.shape != NameKind::View {
         found.indexes = list_indexes(cluster, database, collection).await?;
     }
     Ok(found)
 }
 
 async fn list_indexes(
-    cluster: &Cluster,
+    cluster: &SettingsStore,
     database: &str,
     collection: &str,
 ) -> Result<Vec<Document>> {
@@ -78,9 +82,9 @@ async fn list_indexes(
     }
 }
 
-// === impl Found ===
+// === impl CollectionInfo ===
 
-impl Found {
+impl CollectionInfo {
     /// Returns the rules that end documents by a date in them.
     pub fn dates(&self) -> Vec<DateRule> {
         let indexes = self.indexes.iter().filter(|index| !is_physical(index));
@@ -110,7 +114,7 @@ impl Found {
                 .iter()
                 .any(|name| index.get_bool(*name).unwrap_or(false))
         };
-        self.shape == Shape::Missing || self.indexes.iter().any(unique)
+        self.shape == NameKind::Missing || self.indexes.iter().any(unique)
     }
 
     /// Returns the indexes that clients see.
@@ -148,8 +152,8 @@ mod tests {
 
     #[test]
     fn which_indexes_end_documents_by_a_date() {
-        let found = |options: Document, indexes: Vec<Document>| Found {
-            shape: Shape::Collection,
+        let found = |options: Document, indexes: Vec<Document>| CollectionInfo {
+            shape: NameKind::Collection,
             uuid: None,
             options,
             indexes,

@@ -6,13 +6,13 @@ use std::sync::atomic::Ordering;
 
 use bson::{Bson, Document, doc};
 
-use super::Settings;
+use super::RuleSettings;
 use super::change::delete_ended;
 use super::record::{document, number};
 use crate::error::{Code, Result};
 use crate::ttl::TS_FIELD;
-use crate::upstream::rewrite::Predicate;
-use crate::upstream::{HIDDEN_FIELD, Rules};
+use crate::upstream::rewrite::EndedPredicate;
+use crate::upstream::{CollectionRules, HIDDEN_FIELD};
 use crate::value::{Doc, Millis};
 
 /// The documents of a collection that have not ended, without Sundown's own fields.
@@ -26,18 +26,18 @@ pub struct Measured {
 const HIDDEN_BYTES: i32 = 1 + 9 + 8;
 const TS_BYTES: i32 = 1 + 4 + 8;
 
-// === impl Settings ===
+// === impl RuleSettings ===
 
-impl Settings {
+impl RuleSettings {
     /// Counts the documents that have not ended. The cluster examines every document of the collection.
     pub async fn measure(
         &self,
         database: &str,
         collection: &str,
-        rules: &Rules,
+        rules: &CollectionRules,
         now: Millis,
     ) -> Result<Measured> {
-        let alive = Predicate::new(rules, now).alive(Doc::EMPTY);
+        let alive = EndedPredicate::new(rules, now).alive(Doc::EMPTY);
         let alive = document(&alive).unwrap_or_default();
         let added = |field: &str, kind: &str, bytes: i32| doc! {"$cond": [{"$eq": [{"$type": format!("${field}")}, kind]}, bytes, 0]};
         let mut size = vec![Bson::from(doc! {"$bsonSize": "$$ROOT"})];
@@ -63,7 +63,7 @@ impl Settings {
     }
 
     /// Returns the collections of a database that have rules.
-    pub async fn ruled(&self, database: &str) -> Result<Vec<(String, Arc<Rules>)>> {
+    pub async fn ruled(&self, database: &str) -> Result<Vec<(String, Arc<CollectionRules>)>> {
         let list = doc! {"listCollections": 1, "nameOnly": true, "filter": {"type": "collection"}};
         let mut ruled = Vec::new();
         for row in self.0.cluster.rows(database, list).await? {
@@ -90,7 +90,7 @@ impl Settings {
         &self,
         database: &str,
         collection: &str,
-        rules: &Rules,
+        rules: &CollectionRules,
         now: Millis,
     ) -> Result<()> {
         let namespace = format!("{database}.{collection}");

@@ -1,15 +1,14 @@
-//! Where the [`Rules`] of a collection come from, how they change, and how ended documents are deleted.
+//! Where the [`CollectionRules`] of a collection come from, how they change, and how ended documents are deleted.
 //!
 //! The settings are stored in the cluster, in the hidden database `sundown` ([`record`] draws a record). Each Sundown keeps
 //! a copy and may use it for one [`lease`]. A heartbeat ([`cluster`]) renews the lease and tells whether anything was
-//! announced; then the copy is read again. [`doors`] are the commands that change settings, [`change`] is the protocol by
+//! announced; then the copy is read again. [`ddl`] are the commands that change settings, [`change`] is the protocol by
 //! which they do it, and [`sweep`] deletes documents. Nothing here looks at a client's documents or filters.
 
 mod cache;
 mod change;
-mod cluster;
 mod collection;
-pub mod doors;
+pub mod ddl;
 mod figures;
 mod lease;
 mod members;
@@ -17,6 +16,7 @@ mod physical;
 mod record;
 mod renew;
 mod status;
+mod store;
 mod sweep;
 mod time;
 
@@ -34,29 +34,29 @@ use mongodb::Client;
 use parking_lot::{Mutex, RwLock};
 
 use cache::Cache;
-use cluster::{Cluster, unreachable};
-use collection::Shape;
+use collection::NameKind;
 use lease::Lease;
 use members::Others;
-use record::{Setting, is_named};
-use renew::Copy;
+use record::{SettingRecord, is_named};
+use renew::SettingsCopy;
+use store::{SettingsStore, unreachable};
 use sweep::Sweeper;
 use time::ClusterTime;
 
-use super::Rules;
+use super::CollectionRules;
 use super::rewrite::pipeline_namespaces;
 use crate::clock::{Clock, Millis};
 use crate::error::Result;
 use crate::value::DocBuf;
 
-pub use cluster::SETTINGS_DATABASE;
 pub use figures::Measured;
 pub use physical::{is_physical, is_physical_name};
-pub use status::Status;
+pub use status::SettingsStatus;
+pub use store::SETTINGS_DATABASE;
 
 /// How the settings are kept.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct SettingsOptions {
     /// How long settings may be used after they were asked for. A change waits at most this long for a Sundown that does
     /// not answer.
     pub lease: Duration,
@@ -64,16 +64,16 @@ pub struct Options {
 
 /// The settings of all collections of a cluster. Clones share them.
 #[derive(Clone)]
-pub struct Settings(Arc<Inner>);
+pub struct RuleSettings(Arc<Inner>);
 
 struct Inner {
     /// Names this Sundown among the others.
     id: String,
-    cluster: Cluster,
+    cluster: SettingsStore,
     time: ClusterTime,
     lease: Lease,
     /// The settings as they are known. Written by whoever holds `turn`.
-    copy: RwLock<Copy>,
+    copy: RwLock<SettingsCopy>,
     cache: Cache,
     others: Mutex<Others>,
     /// The ids of the changes that this Sundown is making. An open one that is not here was abandoned.
@@ -85,9 +85,9 @@ struct Inner {
     turn: tokio::sync::Mutex<()>,
 }
 
-// === impl Options ===
+// === impl SettingsOptions ===
 
-impl Default for Options {
+impl Default for SettingsOptions {
     fn default() -> Self {
         Self {
             lease: Duration::from_secs(5),
@@ -95,14 +95,14 @@ impl Default for Options {
     }
 }
 
-// === impl Settings ===
+// === impl RuleSettings ===
 
-impl Settings {
+impl RuleSettings {
     /// Starts to keep the settings of a cluster, which need not be there yet. Call it on the runtime that will serve.
-    pub fn start(client: Client, clock: Clock, options: &Options) -> Self {
+    pub fn start(client: Client, clock: Clock, options: &SettingsOptions) -> Self {
         let inner = Arc::new(Inner {
             id: uuid::Uuid::new_v4().simple().to_string(),
-            cluster: Cluster::new(client, options.lease),
+            cluster: SettingsStore::new(client, options.lease),
             time: ClusterTime::new(clock),
             lease: Lease::new(options.lease),
             copy: RwLock::default(),
@@ -128,7 +128,7 @@ impl Settings {
     /// Returns the rules of a collection if they are known and may be used now. For the hot path: it waits for nothing and
     /// allocates nothing.
     #[inline]
-    pub fn cached(&self, database: &str, collection: &str) -> Option<Arc<Rules>> {
+    pub fn cached(&self, database: &str, collection: &str) -> Option<Arc<CollectionRules>> {
         let inner = &*self.0;
         let now = inner.lease.now();
         if !inner.lease.holds(now) {
@@ -140,7 +140,7 @@ impl Settings {
     /// Returns the rules of a collection as they are at some moment during this call. Take the command's `now` after it.
     ///
     /// Fails if the cluster cannot be asked: rules are never guessed.
-    pub async fn rules(&self, database: &str, collection: &str) -> Result<Arc<Rules>> {
+    pub async fn rules(&self, database: &str, collection: &str) -> Result<Arc<CollectionRules>> {
         match self.cached(database, collection) {
             Some(rules) => Ok(rules),
             None => self.0.rules(database, collection).await,
@@ -171,7 +171,7 @@ impl Settings {
 // === impl Inner ===
 
 impl Inner {
-    async fn rules(&self, database: &str, collection: &str) -> Result<Arc<Rules>> {
+    async fn rules(&self, database: &str, collection: &str) -> Result<Arc<CollectionRules>> {
         self.hold_lease().await?;
         let stores_ts = !self.cluster.kind().await?.keeps_ts;
         let namespace = format!("{database}.{collection}");
@@ -184,7 +184,7 @@ impl Inner {
             Some(found) => found,
             None => Arc::new(collection::find(&self.cluster, database, collection).await?),
         };
-        if found.shape == Shape::View {
+        if found.shape == NameKind::View {
             // Not cached: the rules of what it reads may change.
             return self.view_rules(database, &found).await;
         }
@@ -194,7 +194,7 @@ impl Inner {
         Ok(rules)
     }
 
-    async fn find(&self, database: &str, collection: &str) -> Result<collection::Found> {
+    async fn find(&self, database: &str, collection: &str) -> Result<collection::CollectionInfo> {
         collection::find(&self.cluster, database, collection).await
     }
 
@@ -202,8 +202,8 @@ impl Inner {
     fn view_rules<'a>(
         &'a self,
         database: &'a str,
-        view: &'a collection::Found,
-    ) -> Pin<Box<dyn Future<Output = Result<Arc<Rules>>> + Send + 'a>> {
+        view: &'a collection::CollectionInfo,
+    ) -> Pin<Box<dyn Future<Output = Result<Arc<CollectionRules>>> + Send + 'a>> {
         Box::pin(async move {
             let definition = DocBuf::from(&view.options);
             let definition = definition.as_doc();
@@ -215,13 +215,13 @@ impl Inner {
             touched.push((database.into(), base.into()));
             for (database, collection) in touched {
                 if !self.rules(&database, &collection).await?.is_none() {
-                    return Ok(Arc::new(Rules {
+                    return Ok(Arc::new(CollectionRules {
                         ruled_view: true,
-                        ..Rules::NONE
+                        ..CollectionRules::NONE
                     }));
                 }
             }
-            Ok(Arc::new(Rules::NONE))
+            Ok(Arc::new(CollectionRules::NONE))
         })
     }
 
@@ -234,7 +234,7 @@ impl Inner {
         database: &str,
         collection: &str,
         stores_ts: bool,
-    ) -> Result<Arc<Rules>> {
+    ) -> Result<Arc<CollectionRules>> {
         let found = collection::find(&self.cluster, database, collection).await?;
         let namespace = format!("{database}.{collection}");
         let setting = self.cluster.setting(&namespace).await?;
@@ -263,21 +263,25 @@ impl Inner {
 }
 
 /// Returns the rules of a collection of the cluster that has these settings.
-fn compose(setting: Option<&Setting>, found: &collection::Found, stores_ts: bool) -> Arc<Rules> {
+fn compose(
+    setting: Option<&SettingRecord>,
+    found: &collection::CollectionInfo,
+    stores_ts: bool,
+) -> Arc<CollectionRules> {
     // Another collection of the same name: the settings are void.
     let setting = setting.filter(|setting| setting.uuid == found.uuid);
     let dates = found.dates();
     let rules = match setting {
         Some(setting) => setting.rules(dates, stores_ts),
-        None => Rules {
+        None => CollectionRules {
             dates,
-            ..Rules::NONE
+            ..CollectionRules::NONE
         },
     };
     let shown = setting.filter(|setting| setting.is_on());
     let shown = shown.and_then(|setting| setting.ts_index.as_ref());
     let shown = shown.filter(|shown| !found.indexes.iter().any(|real| is_named(real, &shown.name)));
-    Arc::new(Rules {
+    Arc::new(CollectionRules {
         unique_keys: found.has_unique_keys(),
         ts_index: shown.map(|shown| shown.name.as_str().into()),
         ..rules

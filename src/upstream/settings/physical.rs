@@ -2,9 +2,9 @@
 
 use bson::{Bson, Document, doc};
 
-use super::cluster::Cluster;
-use super::collection::Found;
+use super::collection::CollectionInfo;
 use super::record::{is_named, number};
+use super::store::SettingsStore;
 use crate::error::{Code, Result};
 use crate::ttl::{DefaultTtl, OwnTtl};
 use crate::upstream::HIDDEN_FIELD;
@@ -36,22 +36,22 @@ fn expiry(default: DefaultTtl) -> Option<i64> {
 }
 
 /// Returns the expiry of the cluster's index, if there is one.
-fn current(found: &Found) -> Option<i64> {
+fn current(found: &CollectionInfo) -> Option<i64> {
     let mut indexes = found.indexes.iter();
     let index = indexes.find(|index| is_named(index, DEFAULT_INDEX))?;
     number(index.get("expireAfterSeconds")?)
 }
 
-fn has(found: &Found, name: &str) -> bool {
+fn has(found: &CollectionInfo, name: &str) -> bool {
     let mut indexes = found.indexes.iter();
     indexes.any(|index| is_named(index, name))
 }
 
 /// Makes the indexes ready before this default is installed. The cluster must not delete by it yet.
 pub(super) async fn prepare(
-    cluster: &Cluster,
+    cluster: &SettingsStore,
     namespace: &str,
-    found: &Found,
+    found: &CollectionInfo,
     new: DefaultTtl,
 ) -> Result<()> {
     let (database, collection) = namespace.split_once('.').unwrap_or((namespace, ""));
@@ -85,9 +85,9 @@ pub(super) async fn prepare(
 
 /// Lets the indexes follow the default that was installed.
 pub(super) async fn follow(
-    cluster: &Cluster,
+    cluster: &SettingsStore,
     namespace: &str,
-    found: &Found,
+    found: &CollectionInfo,
     default: DefaultTtl,
 ) -> Result<()> {
     let (database, collection) = namespace.split_once('.').unwrap_or((namespace, ""));
@@ -117,7 +117,7 @@ pub(super) async fn follow(
 }
 
 async fn set_expiry(
-    cluster: &Cluster,
+    cluster: &SettingsStore,
     database: &str,
     collection: &str,
     seconds: i64,

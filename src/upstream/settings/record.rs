@@ -13,21 +13,21 @@ use bson::{Binary, Bson, DateTime, Document, doc};
 
 use crate::error::{Code, Error, Result};
 use crate::ttl::{DefaultTtl, IndexingMode, TsIndex};
-use crate::upstream::{DateRule, Former, Rules};
+use crate::upstream::{CollectionRules, DateRule, Former};
 use crate::value::{DocBuf, Millis};
 
 /// The settings of one collection.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Setting {
+pub(super) struct SettingRecord {
     pub namespace: String,
     /// The collection to which the settings belong. One of the same name but another UUID is another collection.
     pub uuid: Option<[u8; 16]>,
     /// Counts the changes of this record. A change is written only if nobody else has made one meanwhile.
     pub revision: i64,
-    /// See [`Rules::stamped`].
+    /// See [`CollectionRules::stamped`].
     pub stamped: bool,
     pub default: DefaultTtl,
-    /// See [`Rules::since`].
+    /// See [`CollectionRules::since`].
     pub since: Millis,
     /// The index in whose form clients see the default.
     pub ts_index: Option<TsIndex>,
@@ -49,9 +49,9 @@ pub(super) struct Next {
     pub author: String,
 }
 
-// === impl Setting ===
+// === impl SettingRecord ===
 
-impl Setting {
+impl SettingRecord {
     pub fn new(namespace: &str) -> Self {
         Self {
             namespace: namespace.to_owned(),
@@ -69,20 +69,20 @@ impl Setting {
     }
 
     /// Returns the rules of the collection, whose TTL indexes on dates are these.
-    pub fn rules(&self, dates: Vec<DateRule>, stores_ts: bool) -> Rules {
+    pub fn rules(&self, dates: Vec<DateRule>, stores_ts: bool) -> CollectionRules {
         let dates = self.dates.clone().unwrap_or(dates);
         let former = self.former.clone().map(|mut former| {
             former.rules.stores_ts = stores_ts && former.rules.stamped;
             Box::new(former)
         });
-        Rules {
+        CollectionRules {
             stamped: self.stamped,
             stores_ts: stores_ts && self.stamped,
             default: self.default,
             since: self.since,
             dates,
             former,
-            ..Rules::NONE
+            ..CollectionRules::NONE
         }
     }
 
@@ -215,12 +215,12 @@ fn read_dates(stored: &Document) -> Option<Vec<DateRule>> {
 
 fn read_former(stored: &Document) -> Option<Former> {
     Some(Former {
-        rules: Rules {
+        rules: CollectionRules {
             stamped: stored.get_bool("stamped").ok()?,
             default: read_default(stored)?,
             since: read_date(stored, "since")?,
             dates: read_dates(stored)?,
-            ..Rules::NONE
+            ..CollectionRules::NONE
         },
         until: read_date(stored, "until")?,
     })
@@ -277,8 +277,8 @@ mod tests {
 
     #[test]
     fn what_is_stored_reads_back() {
-        let empty = Setting::new("db.c");
-        let full = Setting {
+        let empty = SettingRecord::new("db.c");
+        let full = SettingRecord {
             uuid: Some([7; 16]),
             revision: 3,
             stamped: true,
@@ -288,7 +288,7 @@ mod tests {
             mode: Some(IndexingMode::Lazy),
             unstamped: true,
             former: Some(Former {
-                rules: Rules {
+                rules: CollectionRules {
                     stamped: true,
                     default: DefaultTtl::Never,
                     since: Millis(4),
@@ -297,7 +297,7 @@ mod tests {
                         seconds: 7,
                         filter: Some(DocBuf::from(doc! {"a": 1})),
                     }],
-                    ..Rules::NONE
+                    ..CollectionRules::NONE
                 },
                 until: Millis(9),
             }),
@@ -309,7 +309,7 @@ mod tests {
             ..empty.clone()
         };
         for setting in [empty, full] {
-            assert_eq!(Setting::parse(&setting.to_document()), Ok(setting));
+            assert_eq!(SettingRecord::parse(&setting.to_document()), Ok(setting));
         }
     }
 
@@ -322,7 +322,7 @@ mod tests {
             doc! {"_id": "db.c", "revision": 1_i64, "former": {}},
             doc! {"_id": "db.c", "revision": 1_i64, "next": 1},
         ] {
-            assert!(Setting::parse(&damaged).is_err(), "{damaged}");
+            assert!(SettingRecord::parse(&damaged).is_err(), "{damaged}");
         }
     }
 }

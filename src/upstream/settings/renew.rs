@@ -8,17 +8,17 @@ use tokio::task::JoinSet;
 
 use super::Inner;
 use super::cache::Epoch;
-use super::cluster::unreachable;
 use super::collection;
-use super::record::Setting;
+use super::record::SettingRecord;
+use super::store::unreachable;
 use crate::clock::monotonic;
 use crate::error::Result;
 
 /// The settings as this Sundown knows them.
-pub(super) struct Copy {
+pub(super) struct SettingsCopy {
     /// The number of announcements that the copy contains. -1: nothing was read yet.
     pub version: i64,
-    pub settings: HashMap<String, Arc<Setting>>,
+    pub settings: HashMap<String, Arc<SettingRecord>>,
     /// The version with which the settings of a collection were last seen to change.
     touched: HashMap<String, i64>,
 }
@@ -68,9 +68,9 @@ pub(super) async fn keep_refreshing(settings: Weak<Inner>) {
     }
 }
 
-// === impl Copy ===
+// === impl SettingsCopy ===
 
-impl Default for Copy {
+impl Default for SettingsCopy {
     fn default() -> Self {
         Self {
             version: -1,
@@ -80,9 +80,9 @@ impl Default for Copy {
     }
 }
 
-impl Copy {
+impl SettingsCopy {
     /// Takes what was read after this version was announced.
-    fn replace(&mut self, version: i64, all: HashMap<String, Setting>) {
+    fn replace(&mut self, version: i64, all: HashMap<String, SettingRecord>) {
         let all = all.into_iter();
         let new: HashMap<_, _> = all.map(|(name, one)| (name, Arc::new(one))).collect();
         for (name, known) in &self.settings {
@@ -100,7 +100,7 @@ impl Copy {
     }
 
     /// Takes a record that this Sundown has written. Others learn of it with the next version.
-    pub fn put(&mut self, setting: Setting) {
+    pub fn put(&mut self, setting: SettingRecord) {
         let namespace = setting.namespace.clone();
         self.touched.insert(namespace.clone(), self.version + 1);
         self.settings.insert(namespace, Arc::new(setting));
@@ -117,7 +117,7 @@ impl Copy {
 
 impl Inner {
     /// Returns the known settings of a collection.
-    pub fn known(&self, namespace: &str) -> (Option<Arc<Setting>>, Epoch) {
+    pub fn known(&self, namespace: &str) -> (Option<Arc<SettingRecord>>, Epoch) {
         let copy = self.copy.read();
         let epoch = Epoch {
             generation: self.cache.generation(),

@@ -3,11 +3,11 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::Settings;
+use super::RuleSettings;
 
 /// The state of the settings and of the sweeper.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Status {
+pub struct SettingsStatus {
     /// The settings may be used now.
     pub has_lease: bool,
     /// Milliseconds that are added to the local clock.
@@ -26,16 +26,16 @@ pub struct Status {
     pub stamped: u64,
 }
 
-// === impl Settings ===
+// === impl RuleSettings ===
 
-impl Settings {
-    pub fn status(&self) -> Status {
+impl RuleSettings {
+    pub fn status(&self) -> SettingsStatus {
         let inner = &*self.0;
         let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
         // Read before the rest: a lock that is taken in the expression below would be held until its end.
         let others = inner.others.lock().count();
         let collections = inner.copy.read().settings.len();
-        Status {
+        SettingsStatus {
             has_lease: inner.lease.holds(inner.lease.now()),
             clock_offset: inner.time.offset(),
             clock_error: inner.time.error(),

@@ -11,12 +11,12 @@ use bson::{Bson, DateTime, doc};
 
 use super::Inner;
 use super::change::{delete, delete_ended, ended};
-use super::cluster::{Cluster, SLICE};
 use super::physical::{self, OWN_INDEX};
-use super::record::Setting;
+use super::record::SettingRecord;
+use super::store::{SLICE, SettingsStore};
 use crate::error::Result;
 use crate::ttl::{OwnTtl, TS_FIELD};
-use crate::upstream::{HIDDEN_FIELD, Rules};
+use crate::upstream::{CollectionRules, HIDDEN_FIELD};
 use crate::value::Millis;
 
 /// The sweeper passes once in this many leases.
@@ -95,7 +95,11 @@ impl Inner {
         }
     }
 
-    async fn sweep_collection(self: &Arc<Self>, setting: &Setting, thorough: bool) -> Result<()> {
+    async fn sweep_collection(
+        self: &Arc<Self>,
+        setting: &SettingRecord,
+        thorough: bool,
+    ) -> Result<()> {
         let namespace = &setting.namespace;
         let (database, name) = namespace.split_once('.').unwrap_or((namespace, ""));
         let found = self.find(database, name).await?;
@@ -111,7 +115,7 @@ impl Inner {
         }
         if setting.unstamped {
             // If somebody has changed the record meanwhile, the next pass does it.
-            let stamped = Setting {
+            let stamped = SettingRecord {
                 unstamped: false,
                 revision: setting.revision + 1,
                 ..setting.clone()
@@ -141,7 +145,7 @@ impl Inner {
         &self,
         database: &str,
         name: &str,
-        rules: &Rules,
+        rules: &CollectionRules,
         at: Millis,
     ) -> Result<u64> {
         let Some(ended) = ended(rules, at) else {
@@ -215,7 +219,7 @@ impl Inner {
         };
         let mut cursor = self.cluster.cursor(database, find).await?;
         loop {
-            let rows = Cluster::slice(&mut cursor).await?;
+            let rows = SettingsStore::slice(&mut cursor).await?;
             if rows.is_empty() {
                 return Ok(());
             }

@@ -150,7 +150,7 @@ fn walks_differ_where_a_path_meets_an_array() {
         assert_eq!(until_array, row.until_array, "get_until_array {name}");
 
         let mut hits = Vec::new();
-        let _ = path.hits(doc, Leaf::Elements, |hit| {
+        let _ = path.hits(doc, ArrayLeaf::Elements, |hit| {
             hits.push(show(hit.value));
             ControlFlow::<()>::Continue(())
         });

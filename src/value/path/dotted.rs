@@ -73,6 +73,11 @@ impl Path {
         self.parts.iter().map(|part| part.name(&self.text))
     }
 
+    /// Returns whether this path is the other one or leads to it.
+    pub fn is_above(&self, other: &Self) -> bool {
+        self.len() <= other.len() && self.parts().zip(other.parts()).all(|(a, b)| a == b)
+    }
+
     pub fn first(&self) -> &str {
         self.part(0)
     }

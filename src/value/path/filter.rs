@@ -17,7 +17,7 @@ pub struct Hit<'a> {
 
 /// How to treat an array at the end of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Leaf {
+pub enum ArrayLeaf {
     /// Returns the array itself.
     Whole,
     /// Returns each of its elements, then the array itself, as comparisons need.
@@ -32,7 +32,7 @@ impl Path {
     pub fn hits<'a, B>(
         &self,
         doc: Doc<'a>,
-        leaf: Leaf,
+        leaf: ArrayLeaf,
         mut found: impl FnMut(Hit<'a>) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         walk(self.rest(), doc, leaf, None, &mut found)
@@ -43,7 +43,7 @@ impl Path {
 fn walk<'a, B>(
     mut rest: PathRest<'_>,
     mut doc: Doc<'a>,
-    leaf: Leaf,
+    leaf: ArrayLeaf,
     index: Option<u32>,
     found: &mut impl FnMut(Hit<'a>) -> ControlFlow<B>,
 ) -> ControlFlow<B> {
@@ -53,7 +53,7 @@ fn walk<'a, B>(
             Type::Array if !next.is_end() => {
                 return elements(next, Doc::new(value.data()), leaf, index, found);
             }
-            Type::Array if leaf == Leaf::Elements => {
+            Type::Array if leaf == ArrayLeaf::Elements => {
                 for (at, elem) in Doc::new(value.data()).iter().enumerate() {
                     found(Hit {
                         value: elem.value,
@@ -79,7 +79,7 @@ fn walk<'a, B>(
 fn elements<'a, B>(
     rest: PathRest<'_>,
     array: Doc<'a>,
-    leaf: Leaf,
+    leaf: ArrayLeaf,
     index: Option<u32>,
     found: &mut impl FnMut(Hit<'a>) -> ControlFlow<B>,
 ) -> ControlFlow<B> {
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
     use crate::value::DocBuf;
 
-    fn hits(path: &str, document: bson::Document, leaf: Leaf) -> Vec<String> {
+    fn hits(path: &str, document: bson::Document, leaf: ArrayLeaf) -> Vec<String> {
         let document = DocBuf::from(document);
         let mut all = Vec::new();
         let _ = Path::parse(path).hits(document.as_doc(), leaf, |hit| {
@@ -170,11 +170,11 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                hits(path, document.clone(), Leaf::Elements),
+                hits(path, document.clone(), ArrayLeaf::Elements),
                 expected,
                 "{path} {document}"
             );
         }
-        assert_eq!(hits("a", doc! {"a": [1, 2]}, Leaf::Whole), ["[1, 2]"]);
+        assert_eq!(hits("a", doc! {"a": [1, 2]}, ArrayLeaf::Whole), ["[1, 2]"]);
     }
 }

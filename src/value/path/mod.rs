@@ -8,7 +8,7 @@
 //! |---|---|---|---|---|---|
 //! | [`Path::get`] | `$unwind`, `$merge` | ends the walk: missing | a field name | as it is | missing |
 //! | [`Path::get_until_array`] | sort keys, `$push` with `$sort` | is the result | a field name | as it is | null |
-//! | [`Path::hits`] | filters | every document in it is entered | also the element | its elements, then itself ([`Leaf`]) | missing, once for each document; nothing for an array without documents |
+//! | [`Path::hits`] | filters | every document in it is entered | also the element | its elements, then itself ([`ArrayLeaf`]) | missing, once for each document; nothing for an array without documents |
 //! | [`Path::get_expr`] | expressions | becomes the array of the values in its documents | a field name | as it is | missing |
 //! | [`keys`] | indexes, sorts by arrays | every element is entered, by all paths of the index together | the element; an error if a field has that name too | its elements; undefined if it is empty | null |
 //! | [`Path::join_values`] | `$lookup` | every document in it is entered | also the element | its elements | nothing |
@@ -29,7 +29,7 @@ mod lookup;
 mod write;
 
 pub use dotted::Path;
-pub use filter::{Hit, Leaf};
+pub use filter::{ArrayLeaf, Hit};
 pub use index_keys::{Keys, keys};
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ mod database;
 mod indexes;
 mod work;
 
-use crate::auth::{Action, Target};
+use crate::auth::{Action, AuthTarget};
 use crate::command::{Access, Call, Command, Needs, Outcome, reply};
 use crate::cosmos::Offer;
 use crate::error::{Code, Error, Result};
@@ -106,7 +106,7 @@ fn find(call: &Call<'_>) -> Result<&'static CustomAction> {
 
 fn may(call: &Call<'_>) -> Result<bool> {
     let needs = find(call).map_or(Action::ListCollections, |action| action.needs);
-    Ok(call.may(Target::Database(call.database()), needs))
+    Ok(call.may(AuthTarget::Database(call.database()), needs))
 }
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {

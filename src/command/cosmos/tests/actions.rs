@@ -4,11 +4,11 @@ use bson::{Bson, Document, doc};
 
 use super::{Server, batch, code, run, with};
 use crate::command::tests::server::{begin, finish, run_steps};
-use crate::config::Cosmos;
+use crate::config::CosmosConfig;
 
 #[test]
 fn databases_and_collections_have_throughput() {
-    let mut server = with(Cosmos::default());
+    let mut server = with(CosmosConfig::default());
     let rows = [
         (doc! {"customAction": "GetDatabase"}, Err(26)),
         (
@@ -102,7 +102,7 @@ fn databases_and_collections_have_throughput() {
 
 #[test]
 fn bad_input_is_refused_and_changes_nothing() {
-    let mut server = with(Cosmos::default());
+    let mut server = with(CosmosConfig::default());
     for n in [1, 1] {
         run(&mut server, doc! {"insert": "c", "documents": [{"a": n}]});
     }
@@ -294,7 +294,7 @@ fn indexes(server: &mut Server, collection: &str) -> Vec<String> {
 
 #[test]
 fn a_list_of_indexes_replaces_another_or_nothing_changes() {
-    let mut server = with(Cosmos::default());
+    let mut server = with(CosmosConfig::default());
     let twins = vec![doc! {"a": 1, "b": 1}, doc! {"a": 1, "b": 2}];
     run(&mut server, doc! {"insert": "c", "documents": twins});
     let mut put = |list: &[Document]| {
@@ -378,9 +378,9 @@ fn a_list_of_indexes_replaces_another_or_nothing_changes() {
 
 #[test]
 fn a_failed_create_leaves_no_collection() {
-    let mut server = with(Cosmos {
+    let mut server = with(CosmosConfig {
         strict: true,
-        ..Cosmos::default()
+        ..CosmosConfig::default()
     });
     let specs = |spec: Document| vec![doc! {"key": {"_id": 1}, "name": "_id_1"}, spec];
     for (spec, expected) in [
@@ -403,7 +403,7 @@ fn a_failed_create_leaves_no_collection() {
 /// Whenever the client leaves, the indexes are either all old or all new.
 #[test]
 fn an_abandoned_update_leaves_all_old_or_all_new_indexes() {
-    let mut server = with(Cosmos::default());
+    let mut server = with(CosmosConfig::default());
     let documents: Vec<Document> = (0..3000).map(|n| doc! {"a": n, "b": n}).collect();
     run(&mut server, doc! {"insert": "c", "documents": documents});
     let list = |names: &[(&str, Document)]| -> Vec<Document> {
@@ -437,7 +437,7 @@ fn an_abandoned_update_leaves_all_old_or_all_new_indexes() {
 /// The rest is undone when the other client is done.
 #[tokio::test]
 async fn an_abandoned_update_is_undone_in_the_background() {
-    let mut server = with(Cosmos::default());
+    let mut server = with(CosmosConfig::default());
     let documents: Vec<Document> = (0..3000).map(|n| doc! {"a": n, "b": n}).collect();
     run(&mut server, doc! {"insert": "c", "documents": documents});
     let index = |name: &str, key: Document| doc! {"key": key, "name": name};

@@ -4,7 +4,7 @@ use bson::{Document, doc};
 
 use super::{Server, run, travel, with};
 use crate::clock::monotonic;
-use crate::config::Cosmos;
+use crate::config::CosmosConfig;
 
 fn last(server: &mut Server) -> (String, f64) {
     let last = run(server, doc! {"getLastRequestStatistics": 1});
@@ -129,9 +129,9 @@ fn what_the_last_request_cost() {
         (doc! {"find": "nope", "filter": {"$nope": 1}}, "find", 1.0),
     ];
     for profile in [true, false] {
-        let mut server = with(Cosmos {
+        let mut server = with(CosmosConfig {
             profile,
-            ..Cosmos::default()
+            ..CosmosConfig::default()
         });
         assert_eq!(last(&mut server), (String::new(), 0.0));
         for (command, name, charge) in rows.clone() {
@@ -146,7 +146,7 @@ fn what_the_last_request_cost() {
 /// The cost of a request that takes many steps is complete, and includes no other request.
 #[test]
 fn what_a_long_request_cost() {
-    let mut server = with(Cosmos::default());
+    let mut server = with(CosmosConfig::default());
     let documents: Vec<Document> = (0..20_000).map(|n| doc! {"_id": n, "a": n}).collect();
     run(&mut server, doc! {"insert": "c", "documents": documents});
     assert_eq!(last(&mut server), ("insert".into(), 100_000.0));
@@ -165,7 +165,7 @@ fn what_a_long_request_cost() {
 /// The cost includes what stages read and write in other collections, the rows of a cursor, and what an explain runs.
 #[test]
 fn what_requests_over_several_collections_cost() {
-    let mut server = with(Cosmos::default());
+    let mut server = with(CosmosConfig::default());
     for name in ["a", "b"] {
         let documents: Vec<Document> = (0..20).map(|n| doc! {"_id": n, "k": n}).collect();
         run(&mut server, doc! {"insert": name, "documents": documents});
@@ -212,9 +212,9 @@ fn what_requests_over_several_collections_cost() {
 
 #[test]
 fn expiry_costs_nothing() {
-    let mut server = with(Cosmos {
+    let mut server = with(CosmosConfig {
         request_units: vec!["100000".parse().unwrap()],
-        ..Cosmos::default()
+        ..CosmosConfig::default()
     });
     run(&mut server, doc! {"create": "c", "defaultTtl": 1});
     let documents: Vec<Document> = (0..100).map(|n| doc! {"_id": n, "a": n}).collect();

@@ -1,12 +1,12 @@
 use bson::{Bson, Document, doc};
 
 use super::{Server, batch, code, failed, run, travel, with};
-use crate::config::Cosmos;
+use crate::config::CosmosConfig;
 
 fn limited(units: &[&str]) -> Server {
-    with(Cosmos {
+    with(CosmosConfig {
         request_units: units.iter().map(|units| units.parse().unwrap()).collect(),
-        ..Cosmos::default()
+        ..CosmosConfig::default()
     })
 }
 
@@ -208,7 +208,7 @@ fn throughput_is_provisioned_for_a_collection_or_a_database() {
 
 #[test]
 fn a_fail_point_refuses_items_one_by_one() {
-    let mut server = with(Cosmos::default());
+    let mut server = with(CosmosConfig::default());
     let five = |from| doc! {"insert": "c", "documents": documents(from, 5), "ordered": false};
     let set = |server: &mut Server, mode: Bson, more: Document| {
         let mut data =

@@ -10,11 +10,11 @@ use bson::{Document, doc};
 
 use crate::command::tests::server::{ask, server};
 use crate::command::{Commands, Connection};
-use crate::config::{Config, Cosmos};
+use crate::config::{Config, CosmosConfig};
 
 type Server = (Commands, Connection);
 
-fn with(cosmos: Cosmos) -> Server {
+fn with(cosmos: CosmosConfig) -> Server {
     server(Config {
         cosmos,
         enable_test_commands: true,

@@ -1,11 +1,11 @@
 use bson::{Document, doc};
 
 use super::{code, run, with};
-use crate::config::Cosmos;
+use crate::config::CosmosConfig;
 
 #[test]
 fn shards_are_accepted_and_shown() {
-    let mut server = with(Cosmos::default());
+    let mut server = with(CosmosConfig::default());
     let shard =
         |key: &str| doc! {"shardCollection": "shop.c", "key": {key: "hashed"}, "$db": "admin"};
     assert_eq!(
@@ -58,7 +58,7 @@ fn shards_are_accepted_and_shown() {
 
 #[test]
 fn what_is_refused() {
-    let mut server = with(Cosmos::default());
+    let mut server = with(CosmosConfig::default());
     let rows: Vec<(Document, i32)> = vec![
         (doc! {"shardCollection": 1, "key": {"a": 1}}, 14),
         (doc! {"shardCollection": "shop", "key": {"a": 1}}, 73),

@@ -1,15 +1,15 @@
 use bson::{Bson, Document, doc};
 
 use super::{Server, batch, code, failed, run, with};
-use crate::config::Cosmos;
+use crate::config::CosmosConfig;
 
 /// Returns a strict server and an ordinary one with the same documents.
 fn both() -> (Server, Server) {
-    let mut strict = with(Cosmos {
+    let mut strict = with(CosmosConfig {
         strict: true,
-        ..Cosmos::default()
+        ..CosmosConfig::default()
     });
-    let mut plain = with(Cosmos::default());
+    let mut plain = with(CosmosConfig::default());
     for server in [&mut strict, &mut plain] {
         run(
             server,

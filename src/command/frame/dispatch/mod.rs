@@ -4,6 +4,7 @@
 //! and the rights checked, and runs the command. A quick command writes its reply at once. A long one is wrapped into work
 //! that the connection runs step by step. This room knows no socket, and only a few commands by name.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::LazyLock;
@@ -19,6 +20,7 @@ use super::generic::Generic;
 use super::guard::{self, Rights};
 use super::operations::Operation;
 use super::task::RunningCommand;
+use super::write_concern::UnmetConcern;
 use super::{Access, Command, Context, Flags, Outcome, Task, reply};
 use crate::clock::monotonic;
 use crate::command::fail_point::Fault;
@@ -146,14 +148,14 @@ impl Handler for Commands {
         connection: &mut Connection,
         request: Request,
         out: &mut Vec<u8>,
-    ) -> Result<handler::Outcome, Hangup> {
+    ) -> Result<handler::CallOutcome, Hangup> {
         let Connection {
             client, session, ..
         } = connection;
         if self.0.fail_points.is_on()
             && let Some(fault) = self.0.fail_points.strike(client, &request)
         {
-            return Ok(handler::Outcome::Work(Box::new(Faulted {
+            return Ok(handler::CallOutcome::Work(Box::new(Faulted {
                 asked: DeferredRequest::new(&self.0, client, request),
                 block: fault.block,
                 fault,
@@ -162,15 +164,15 @@ impl Handler for Commands {
         if may_plan_long(&request) {
             let mut waiting = DeferredRequest::new(&self.0, client, request);
             waiting.announces = true;
-            return Ok(handler::Outcome::Work(Box::new(waiting)));
+            return Ok(handler::CallOutcome::Work(Box::new(waiting)));
         }
         Ok(match attempt(&self.0, client, session, &request, out) {
-            Attempt::Replied => handler::Outcome::Replied,
-            Attempt::Streaming => handler::Outcome::Streaming,
-            Attempt::Work(work) => handler::Outcome::Work(work),
+            Attempt::Replied => handler::CallOutcome::Replied,
+            Attempt::Streaming => handler::CallOutcome::Streaming,
+            Attempt::Work(work) => handler::CallOutcome::Work(work),
             // The deferred request tries once more before it waits.
             Attempt::Busy(..) => {
-                handler::Outcome::Work(Box::new(DeferredRequest::new(&self.0, client, request)))
+                handler::CallOutcome::Work(Box::new(DeferredRequest::new(&self.0, client, request)))
             }
         })
     }
@@ -275,6 +277,7 @@ fn run(
         deadline,
         retry: None,
         effort: Effort::default(),
+        has_begun_to_write: Cell::new(false),
         rights: Rights::All,
         generic,
         own: &own,
@@ -294,7 +297,7 @@ fn run(
         }
     }
     // A client may ask for an unacknowledged write and still get a reply. That reply is only `ok`.
-    let terse = call.generic.unacknowledged
+    let terse = call.generic.write_concern.unacknowledged
         && command.facts.access == Access::Write
         && command.name != "findAndModify";
     let meter = cosmos::Meter::begin(&call)?;
@@ -315,11 +318,20 @@ fn run(
         Ok(Outcome::Work(task)) => {
             builder.end();
             let operation = operation.unwrap_or_else(|| list(&call));
-            return Ok(Attempt::Work(go_on(&call, task, operation, meter, terse)));
+            let unmet = call.generic.write_concern.unmet.take();
+            let work = go_on(&call, task, operation, meter, terse, unmet);
+            return Ok(Attempt::Work(work));
         }
         outcome => outcome,
     };
+    let unmet = call.generic.write_concern.unmet.as_deref().filter(|unmet| {
+        unmet.concerns(command, call.body(), call.effort)
+            && (outcome.is_ok() || call.has_begun_to_write.get())
+    });
     if outcome.is_ok() {
+        if let Some(unmet) = unmet {
+            unmet.put(command, &mut builder);
+        }
         builder.put_f64("ok", 1.0);
     }
     builder.end();
@@ -329,6 +341,12 @@ fn run(
             Err(_) => Doc::EMPTY,
         };
         meter.end(context, client, call.effort, said);
+    }
+    if let (Err(error), Some(unmet)) = (&outcome, unmet) {
+        let shard = Counters::shard(client.id);
+        context.counters.failed(shard, command);
+        reply::fail_and_tell(out, start, error, |reply| unmet.put(command, reply));
+        return Ok(Attempt::Replied);
     }
     match outcome? {
         Outcome::Stream => Ok(Attempt::Streaming),
@@ -399,6 +417,7 @@ fn go_on(
     operation: Operation,
     meter: Option<cosmos::Meter>,
     terse: bool,
+    unmet: Option<Box<UnmetConcern>>,
 ) -> Box<dyn Work> {
     Box::new(RunningCommand {
         task,
@@ -413,6 +432,7 @@ fn go_on(
         meter,
         shard: Counters::shard(call.client.id),
         terse,
+        unmet: unmet.map(|unmet| (unmet, call.request.clone())),
     })
 }
 

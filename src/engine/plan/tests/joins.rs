@@ -9,7 +9,9 @@ use super::filter;
 use crate::clock::monotonic;
 use crate::engine::matching_records::matching_records;
 use crate::query::Vars;
-use crate::storage::{Collection, Namespace, Options, ReadPoint, RecordId, Stored, Writer};
+use crate::storage::{
+    Collection, CollectionOptions, Namespace, ReadPoint, RecordId, Stored, Writer,
+};
 use crate::value::{Doc, DocBuf, Millis};
 
 /// Compares the results of [`matching_records`] in a collection with a scan of all documents.
@@ -18,7 +20,7 @@ fn check_joins(rounds: u64, first_seed: u64) {
     let (mut answered, mut found_some) = (0, 0);
     for seed in first_seed..first_seed + rounds {
         let mut dice = Dice::new(seed);
-        let collection = Collection::new(Namespace::new("db", "c"), Options::default());
+        let collection = Collection::new(Namespace::new("db", "c"), CollectionOptions::default());
         let write = |change: &mut dyn FnMut(&mut Writer<'_>)| {
             collection
                 .write(Millis(0), |writer| change(writer))

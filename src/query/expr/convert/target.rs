@@ -1,7 +1,7 @@
 //! Decides which conversion applies to a value and a target type.
 
 use super::super::args::integral_i64;
-use super::super::date::{civil, read};
+use super::super::date::{civil, text};
 use super::{binary, number};
 use crate::error::{Code, Error, Result};
 use crate::value::{Num, Type, Value, ValueRef, is_true};
@@ -117,7 +117,7 @@ fn to_date(value: ValueRef<'_>) -> Option<Result<Value>> {
         }
         Type::Timestamp => i64::from(value.as_timestamp()?.0) * 1000,
         Type::String => {
-            return Some(read::date(value.as_str()?).map(Value::date).map_err(fail));
+            return Some(text::date(value.as_str()?).map(Value::date));
         }
         _ => return None,
     };

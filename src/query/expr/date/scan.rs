@@ -5,7 +5,7 @@ use super::super::args::{ExprArgument, eval_or, show};
 use super::super::node::{Expr, ExprOp};
 use super::ZoneArg;
 use super::format::{format_arg, format_text};
-use super::read::read;
+use super::text::read;
 use crate::args::ArgumentError;
 use crate::error::{Code, Error, Result};
 use crate::value::{Val, Value};
@@ -14,8 +14,7 @@ use crate::value::{Val, Value};
 struct FromString {
     text: Expr,
     format: Option<Expr>,
-    /// The `timezone` argument, if present. The text then must not name a zone.
-    zone: Option<ZoneArg>,
+    zone: ZoneArg,
     on_error: Option<Expr>,
     on_null: Option<Expr>,
 }
@@ -43,10 +42,7 @@ pub fn date_from_string(arg: ExprArgument<'_>) -> Result<Expr> {
     Ok(Expr::op(FromString {
         text: arg.operand(text.required()?)?,
         format: format_arg(format.value(), SPECIFIERS, arg)?,
-        zone: match zone.value() {
-            Some(zone) => Some(ZoneArg::parse(Some(zone), arg)?),
-            None => None,
-        },
+        zone: ZoneArg::parse(zone.value(), arg)?,
         on_error: arg.optional(on_error.value())?,
         on_null: arg.optional(on_null.value())?,
     }))
@@ -60,42 +56,42 @@ impl ExprOp for FromString {
         let text = text.as_ref();
         let format = eval_or(&self.format, env, Val::MISSING)?;
         let format = format_text(format.as_ref(), "$dateFromString", 40684, SPECIFIERS)?;
-        let zone = match &self.zone {
-            None => None,
-            Some(arg) => match arg.eval(env)? {
-                None => return Ok(Val::NULL),
-                zone => zone,
-            },
-        };
+        let zone = self.zone.eval(env)?;
         if text.is_nullish() {
             return eval_or(&self.on_null, env, Val::NULL);
         }
         let result = match text.as_str() {
             Some(body) => {
+                let Some(zone) = zone else {
+                    return Ok(Val::NULL);
+                };
                 if self.format.is_some() && format.is_none() {
                     return Ok(Val::NULL);
                 }
-                read(body, format, zone.as_ref())
+                read(body, format, &zone)
             }
-            None => Err(format!(
-                "$dateFromString requires that 'dateString' be a string, found: {} with value {}",
-                text.ty().alias(),
-                show(text)
+            None => Err(Error::new(
+                Code::ConversionFailure,
+                format!(
+                    "$dateFromString requires that 'dateString' be a string, found: {} with value {}",
+                    text.ty().alias(),
+                    show(text)
+                ),
             )),
         };
         match (result, &self.on_error) {
             (Ok(millis), _) => Ok(Val::Own(Value::date(millis))),
-            (Err(_), Some(instead)) => instead.eval_in(env),
-            (Err(why), None) => Err(Error::new(Code::ConversionFailure, why)),
+            (Err(error), Some(instead)) if error.code() == Code::ConversionFailure => {
+                instead.eval_in(env)
+            }
+            (Err(error), _) => Err(error),
         }
     }
 
     fn each(&self, visit: &mut dyn FnMut(&Expr)) {
         visit(&self.text);
         self.format.iter().for_each(&mut *visit);
-        if let Some(zone) = &self.zone {
-            zone.each(visit);
-        }
+        self.zone.each(visit);
         self.on_error.iter().for_each(&mut *visit);
         self.on_null.iter().for_each(visit);
     }
@@ -135,7 +131,7 @@ mod tests {
             (bson!({"$dateFromString": {"dateString": "x"}}), 241),
             (bson!({"$dateFromString": {"dateString": 1}}), 241),
             (
-                bson!({"$dateFromString": {"dateString": "2017-02-08T01:00Z", "timezone": "UTC"}}),
+                bson!({"$dateFromString": {"dateString": "2017-02-08T01:00Z", "timezone": "+01:00"}}),
                 241,
             ),
         ]);

@@ -41,7 +41,7 @@ impl Zone {
         match text.as_bytes().first() {
             Some(b'+' | b'-') => offset(text).map(Self::Fixed).ok_or_else(refuse),
             None => Err(refuse()),
-            _ if matches!(text, "UTC" | "GMT") => Ok(Self::UTC),
+            _ if text == "UTC" => Ok(Self::UTC),
             _ => {
                 let zone = TimeZone::get(text).map_err(|_| refuse())?;
                 // The lookup ignores case, but mongod does not.

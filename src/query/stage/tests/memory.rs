@@ -127,13 +127,17 @@ pub fn run_with(
     memory: &Memory,
     stages: &[Document],
     slice: &dyn StepBudget,
+    optimise: bool,
 ) -> Result<(Vec<Document>, usize)> {
     let spec = DocBuf::from(doc! {"p": stages.to_vec()});
     let scope = Scope::new();
     let first = stages.first().and_then(|stage| stage.keys().next());
     let coll = (first.map(String::as_str) != Some("$documents")).then_some("a");
     let context = StageContext::new(&scope, "db", coll);
-    let pipeline = Pipeline::parse(spec.as_doc().get("p").as_array().unwrap(), &context)?;
+    let mut pipeline = Pipeline::parse(spec.as_doc().get("p").as_array().unwrap(), &context)?;
+    if optimise {
+        pipeline = pipeline.optimise()?;
+    }
     let vars = Vars::at(Millis(1_000));
     let mut cx = RowContext {
         vars: &vars,
@@ -171,8 +175,8 @@ pub fn run_with(
 }
 
 pub fn run(memory: &Memory, stages: &[Document]) -> Result<Vec<Document>> {
-    let at_once = run_with(memory, stages, &Endless);
-    let in_slices = run_with(memory, stages, &Over);
+    let at_once = run_with(memory, stages, &Endless, true);
+    let in_slices = run_with(memory, stages, &Over, true);
     assert_eq!(at_once, in_slices, "{stages:?}");
     at_once.map(|(found, _)| found)
 }

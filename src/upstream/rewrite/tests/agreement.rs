@@ -5,20 +5,20 @@ use proptest::prelude::*;
 
 use crate::query::{Filter, Scope, Vars};
 use crate::ttl::DefaultTtl;
-use crate::upstream::rewrite::{Predicate, Visibility};
-use crate::upstream::{DateRule, Former, Rules};
+use crate::upstream::rewrite::{EndedPredicate, Visibility};
+use crate::upstream::{CollectionRules, DateRule, Former};
 use crate::value::{Doc, DocBuf, Millis};
 
 const NOW: Millis = Millis(1_000_000);
 
-fn rules(default: DefaultTtl, since: i64, dates: Vec<DateRule>) -> Rules {
-    Rules {
+fn rules(default: DefaultTtl, since: i64, dates: Vec<DateRule>) -> CollectionRules {
+    CollectionRules {
         stamped: true,
         stores_ts: true,
         default,
         since: Millis(since),
         dates,
-        ..Rules::NONE
+        ..CollectionRules::NONE
     }
 }
 
@@ -36,7 +36,7 @@ fn former_rules_hide_what_had_ended_by_them() {
     let former = rules(DefaultTtl::Seconds(10), 0, vec![]);
     for default in [DefaultTtl::Off, DefaultTtl::Never, DefaultTtl::Seconds(500)] {
         let now = rules(default, 0, vec![]);
-        let now = Rules {
+        let now = CollectionRules {
             former: Some(Box::new(Former {
                 rules: former.clone(),
                 until: Millis(NOW.0 - 5_000),
@@ -48,7 +48,7 @@ fn former_rules_hide_what_had_ended_by_them() {
             assert_eq!(has_ended(&now, &document, NOW), ended, "{default:?} {age}");
         }
     }
-    let nothing = Rules {
+    let nothing = CollectionRules {
         former: Some(Box::new(Former {
             rules: rules(DefaultTtl::Off, 0, vec![]),
             until: NOW,
@@ -63,9 +63,9 @@ fn date(millis: i64) -> Bson {
 }
 
 /// Returns whether the document has ended, after both ways to find out agreed.
-fn has_ended(rules: &Rules, document: &Document, now: Millis) -> bool {
+fn has_ended(rules: &CollectionRules, document: &Document, now: Millis) -> bool {
     let doc = DocBuf::from(document);
-    let predicate = Predicate::new(rules, now);
+    let predicate = EndedPredicate::new(rules, now);
     let matches = |filter: DocBuf| {
         let filter = Filter::parse(filter.as_doc(), &Scope::new()).unwrap();
         filter.matches(doc.as_doc(), &Vars::at(now)).unwrap()
@@ -94,7 +94,7 @@ fn when_documents_end() {
     let (off, never, ten) = (default(0), default(-1), default(10));
     let older = rules(DefaultTtl::Seconds(10), 990_000, vec![]);
     let decimal: Bson = Bson::Decimal128("5".parse().unwrap());
-    let rows: Vec<(&Rules, Document, bool)> = vec![
+    let rows: Vec<(&CollectionRules, Document, bool)> = vec![
         (&off, doc! {"_sundown": date(0), "ttl": 1}, false),
         (&never, doc! {"_sundown": date(0)}, false),
         (&never, doc! {"_sundown": date(990_000), "ttl": 10}, true),

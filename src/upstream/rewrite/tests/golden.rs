@@ -16,8 +16,8 @@ use bytes::Bytes;
 
 use super::world::{Book, START, block_on, request};
 use crate::ttl::DefaultTtl;
-use crate::upstream::rewrite::{Cursors, Moment, Predicate, run};
-use crate::upstream::{Ask, DateRule, Lost, Rules};
+use crate::upstream::rewrite::{CursorRules, EndedPredicate, Moment, run};
+use crate::upstream::{Ask, CollectionRules, DateRule, Lost};
 use crate::value::{Doc, Millis};
 use crate::wire::Request;
 
@@ -62,25 +62,25 @@ fn printed(document: &Document) -> String {
     print::Printer::default().document(document)
 }
 
-fn rules(name: &str) -> Rules {
-    let stamped = |seconds| Rules {
+fn rules(name: &str) -> CollectionRules {
+    let stamped = |seconds| CollectionRules {
         stamped: true,
         stores_ts: true,
         default: DefaultTtl::from_seconds(seconds).unwrap(),
         since: Millis(START),
         dates: Vec::new(),
-        ..Rules::NONE
+        ..CollectionRules::NONE
     };
     match name {
         "a" => stamped(10),
         "b" => stamped(-1),
-        _ => Rules {
+        _ => CollectionRules {
             dates: vec![DateRule {
                 path: "at".into(),
                 seconds: 5,
                 filter: None,
             }],
-            ..Rules::NONE
+            ..CollectionRules::NONE
         },
     }
 }
@@ -99,7 +99,7 @@ fn commands_in_and_out() {
     };
     // The predicates are printed in full once, and abbreviated then.
     let ended = COLLECTIONS.iter().map(|name| {
-        let alive = Predicate::new(&rules(name), moment.now).alive(Doc::EMPTY);
+        let alive = EndedPredicate::new(&rules(name), moment.now).alive(Doc::EMPTY);
         let alive = Document::from_reader(alive.bytes()).unwrap();
         let Some(Bson::Array(ways)) = alive.get("$nor") else {
             panic!("{alive}");
@@ -134,7 +134,7 @@ fn commands_in_and_out() {
             continue;
         }
         let scripted = !cluster.replies.is_empty();
-        let cursors = Cursors::default();
+        let cursors = CursorRules::default();
         let ran = run(&mut cluster, request(parse(rest)), &book, moment, &cursors);
         let reply = Document::from_reader(&block_on(ran).unwrap()[..]).unwrap();
         let refused = cluster.asked.is_empty();

@@ -3,7 +3,7 @@
 use bson::{Bson, Document, bson, doc};
 use proptest::prelude::*;
 
-use super::world::{Plain, START, World};
+use super::world::{PlainServer, START, World};
 
 /// A step of a test.
 #[derive(Debug, Clone)]
@@ -202,7 +202,7 @@ proptest! {
     ) {
         let mut world = World::plain();
         world.default_ttl("a", default);
-        let mut engine = Plain::new();
+        let mut engine = PlainServer::new();
         engine.run(doc! {"create": "a", "defaultTtl": default});
         world.straight(doc! {"create": "a"});
         if unique {

@@ -11,10 +11,10 @@ use bytes::Bytes;
 use crate::clock::Clock;
 use crate::command::{Commands, Connection, Context};
 use crate::config::Config;
-use crate::handler::{Handler, Outcome, Peer};
+use crate::handler::{CallOutcome, Handler, Peer};
 use crate::ttl::DefaultTtl;
-use crate::upstream::rewrite::{Cursors, Moment, Rulebook, run};
-use crate::upstream::{Ask, DateRule, Lost, Rules};
+use crate::upstream::rewrite::{CursorRules, Moment, Rulebook, run};
+use crate::upstream::{Ask, CollectionRules, DateRule, Lost};
 use crate::value::Millis;
 use crate::wire::Request;
 
@@ -22,15 +22,15 @@ use crate::wire::Request;
 pub const START: i64 = 1_800_000_000_000;
 
 pub struct World {
-    pub cluster: Cluster,
+    pub cluster: TestCluster,
     pub book: Book,
     pub now: i64,
     pub expose_ts: bool,
-    pub cursors: Cursors,
+    pub cursors: CursorRules,
 }
 
 /// The cluster that is asked, and what it was asked.
-pub struct Cluster {
+pub struct TestCluster {
     server: Server,
     pub asked: Vec<Document>,
     /// Bodies as they came.
@@ -38,12 +38,12 @@ pub struct Cluster {
 }
 
 enum Server {
-    Plain(Box<Plain>),
+    PlainServer(Box<PlainServer>),
     Mongod(TcpStream),
 }
 
 /// A plain Sundown without sockets.
-pub struct Plain {
+pub struct PlainServer {
     commands: Commands,
     connection: Connection,
     clock: Clock,
@@ -51,7 +51,7 @@ pub struct Plain {
 
 #[derive(Default)]
 pub struct Book {
-    rules: HashMap<String, Arc<Rules>>,
+    rules: HashMap<String, Arc<CollectionRules>>,
     pub no_unique_keys: bool,
 }
 
@@ -60,7 +60,7 @@ pub struct Book {
 impl World {
     pub fn new() -> Self {
         let server = match std::env::var("MONGODB_URI") {
-            Err(_) => Server::Plain(Box::new(Plain::new())),
+            Err(_) => Server::PlainServer(Box::new(PlainServer::new())),
             Ok(uri) => {
                 let host = uri
                     .trim_start_matches("mongodb://")
@@ -79,12 +79,12 @@ impl World {
 
     /// Puts the rules in front of a plain Sundown in any case.
     pub fn plain() -> Self {
-        Self::over(Server::Plain(Box::new(Plain::new())))
+        Self::over(Server::PlainServer(Box::new(PlainServer::new())))
     }
 
     fn over(server: Server) -> Self {
         Self {
-            cluster: Cluster {
+            cluster: TestCluster {
                 server,
                 asked: Vec::new(),
                 bytes: Vec::new(),
@@ -92,7 +92,7 @@ impl World {
             book: Book::default(),
             now: START,
             expose_ts: false,
-            cursors: Cursors::default(),
+            cursors: CursorRules::default(),
         }
     }
 
@@ -110,13 +110,13 @@ impl World {
         let stores_ts = self.is_mongod();
         self.book.set(
             collection,
-            Rules {
+            CollectionRules {
                 stamped: true,
                 stores_ts,
                 default: DefaultTtl::from_seconds(seconds).unwrap_or_default(),
                 since: Millis(START),
                 dates: Vec::new(),
-                ..Rules::NONE
+                ..CollectionRules::NONE
             },
         );
     }
@@ -127,9 +127,9 @@ impl World {
             seconds,
             filter: None,
         };
-        let rules = Rules {
+        let rules = CollectionRules {
             dates: vec![rule],
-            ..Rules::NONE
+            ..CollectionRules::NONE
         };
         self.book.set(collection, rules);
     }
@@ -223,15 +223,15 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
 // === impl Book ===
 
 impl Book {
-    pub fn set(&mut self, collection: &str, rules: Rules) {
+    pub fn set(&mut self, collection: &str, rules: CollectionRules) {
         self.rules.insert(collection.into(), Arc::new(rules));
     }
 }
 
 impl Rulebook for Book {
-    fn rules(&self, _: &str, collection: &str) -> Arc<Rules> {
+    fn rules(&self, _: &str, collection: &str) -> Arc<CollectionRules> {
         let known = self.rules.get(collection).cloned();
-        known.unwrap_or_else(|| Arc::new(Rules::NONE))
+        known.unwrap_or_else(|| Arc::new(CollectionRules::NONE))
     }
 
     fn has_unique_keys(&self, _: &str, _: &str) -> bool {
@@ -239,9 +239,9 @@ impl Rulebook for Book {
     }
 }
 
-// === impl Cluster ===
+// === impl TestCluster ===
 
-impl Ask for Cluster {
+impl Ask for TestCluster {
     async fn ask(&mut self, request: Request) -> Result<Bytes, Lost> {
         let mut whole = Document::from_reader(&request.body[..]).unwrap();
         for sequence in &request.sequences {
@@ -254,15 +254,15 @@ impl Ask for Cluster {
         self.asked.push(whole);
         self.bytes.push(request.body.clone());
         Ok(match &mut self.server {
-            Server::Plain(plain) => plain.call(request),
+            Server::PlainServer(plain) => plain.call(request),
             Server::Mongod(socket) => exchange(socket, &request),
         })
     }
 }
 
-// === impl Plain ===
+// === impl PlainServer ===
 
-impl Plain {
+impl PlainServer {
     pub fn new() -> Self {
         let clock = Clock::frozen(Millis(START));
         let commands = Commands::new(Context::new(Config::default(), clock.clone()));
@@ -287,7 +287,7 @@ impl Plain {
         let called = self
             .commands
             .call(&mut self.connection, request, &mut reply);
-        if let Outcome::Work(mut work) = called.unwrap() {
+        if let CallOutcome::Work(mut work) = called.unwrap() {
             while !work.step(&mut reply).unwrap().is_done() {}
         }
         reply.into()

@@ -2,15 +2,18 @@
 
 use bson::{Bson, DateTime, Document, doc};
 
-use super::super::cluster::{Cluster, SLICE};
 use super::super::record::document;
+use super::super::store::{SLICE, SettingsStore};
 use crate::error::{Code, Result};
 use crate::ttl::{DefaultTtl, OwnTtl};
-use crate::upstream::{DateRule, HIDDEN_FIELD, Rules};
+use crate::upstream::{CollectionRules, DateRule, HIDDEN_FIELD};
 use crate::value::Millis;
 
 /// Returns the filter that finds the documents that have ended at this moment, or `None` if none can have ended.
-pub(in crate::upstream::settings) fn ended(rules: &Rules, at: Millis) -> Option<Document> {
+pub(in crate::upstream::settings) fn ended(
+    rules: &CollectionRules,
+    at: Millis,
+) -> Option<Document> {
     let mut ways: Vec<Document> = rules.dates.iter().map(|rule| by_date(rule, at)).collect();
     if rules.default != DefaultTtl::Off {
         ways.push(by_stamp(rules, at));
@@ -31,7 +34,7 @@ fn by_date(rule: &DateRule, at: Millis) -> Document {
 /// Returns the filter for the default and the documents' own `ttl`.
 ///
 /// The expression must be total: `ttl` may hold anything, and an error would end the whole command.
-fn by_stamp(rules: &Rules, at: Millis) -> Document {
+fn by_stamp(rules: &CollectionRules, at: Millis) -> Document {
     let since = DateTime::from_millis(rules.since.0);
     let stamp = doc! {"$cond": [
         {"$eq": [{"$type": format!("${HIDDEN_FIELD}")}, "date"]}, format!("${HIDDEN_FIELD}"), since,
@@ -76,9 +79,9 @@ fn own_ttl() -> Document {
 ///
 /// The deletes are confirmed by a majority: one that is rolled back later would bring documents back.
 pub(in crate::upstream::settings) async fn delete_ended(
-    cluster: &Cluster,
+    cluster: &SettingsStore,
     namespace: &str,
-    rules: &Rules,
+    rules: &CollectionRules,
     at: Millis,
 ) -> Result<u64> {
     let (database, collection) = namespace.split_once('.').unwrap_or((namespace, ""));
@@ -94,7 +97,7 @@ pub(in crate::upstream::settings) async fn delete_ended(
     };
     let mut deleted = 0;
     loop {
-        let rows = Cluster::slice(&mut cursor).await?;
+        let rows = SettingsStore::slice(&mut cursor).await?;
         if rows.is_empty() {
             return Ok(deleted);
         }
@@ -104,7 +107,7 @@ pub(in crate::upstream::settings) async fn delete_ended(
 
 /// Deletes the documents with these `_id`s that match the filter: one may have been written since it was found.
 pub(in crate::upstream::settings) async fn delete(
-    cluster: &Cluster,
+    cluster: &SettingsStore,
     database: &str,
     collection: &str,
     rows: Vec<Document>,

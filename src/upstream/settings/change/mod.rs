@@ -30,24 +30,24 @@ use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 
 use super::Inner;
-use super::cluster::{Written, unreachable};
-use super::collection::{self, Found};
-use super::record::{Next, Setting};
+use super::collection::{self, CollectionInfo};
+use super::record::{Next, SettingRecord};
+use super::store::{RecordWrite, unreachable};
 use crate::clock::{Millis, monotonic};
 use crate::error::{Code, Error, Result};
 use crate::ttl::DefaultTtl;
-use crate::upstream::{DateRule, Former, Rules};
+use crate::upstream::{CollectionRules, DateRule, Former};
 
 /// How far ahead an old rule is stopped, at least. Writing the record must take less time.
 const AHEAD: Duration = Duration::from_millis(50);
 
 /// An announced change of one collection's settings. Dropping it withdraws the announcement.
-pub(super) struct Change {
+pub(super) struct RuleChange {
     inner: Arc<Inner>,
     /// The record as it is stored.
-    setting: Setting,
+    setting: SettingRecord,
     /// The collection, as the cluster describes it after the announcement.
-    pub found: Found,
+    pub found: CollectionInfo,
     id: String,
     over: bool,
     /// Other changes of the collection through this Sundown wait for it.
@@ -69,7 +69,7 @@ fn could_revive(old: DefaultTtl, new: DefaultTtl) -> bool {
 
 impl Inner {
     /// Announces a change of a collection's settings, and waits until all Sundowns know about it.
-    pub async fn begin(self: &Arc<Self>, database: &str, collection: &str) -> Result<Change> {
+    pub async fn begin(self: &Arc<Self>, database: &str, collection: &str) -> Result<RuleChange> {
         let namespace = format!("{database}.{collection}");
         let queue = Arc::clone(&self.queues.entry(namespace.clone()).or_default());
         let queue = queue.lock_owned().await;
@@ -89,10 +89,10 @@ impl Inner {
             let setting = match stored {
                 Some(stored) if stored.uuid == found.uuid => stored,
                 // The settings of another collection of that name are void.
-                other => Setting {
+                other => SettingRecord {
                     uuid: found.uuid,
                     revision: other.map_or(0, |other| other.revision),
-                    ..Setting::new(&namespace)
+                    ..SettingRecord::new(&namespace)
                 },
             };
             if let Some(change) = self.take_up(setting, found).await? {
@@ -113,10 +113,14 @@ impl Inner {
     }
 
     /// Writes into the record that this Sundown changes it. Returns `None` if somebody else was faster.
-    async fn take_up(self: &Arc<Self>, setting: Setting, found: Found) -> Result<Option<Change>> {
+    async fn take_up(
+        self: &Arc<Self>,
+        setting: SettingRecord,
+        found: CollectionInfo,
+    ) -> Result<Option<RuleChange>> {
         let id = uuid::Uuid::new_v4().simple().to_string();
         self.active.lock().insert(id.clone());
-        let mut change = Change {
+        let mut change = RuleChange {
             inner: Arc::clone(self),
             setting,
             found,
@@ -128,13 +132,13 @@ impl Inner {
             id,
             author: self.id.clone(),
         };
-        let announced = Setting {
+        let announced = SettingRecord {
             next: Some(next),
             ..change.setting.clone()
         };
         Ok(match change.write(announced).await? {
-            Written::Yes => Some(change),
-            Written::Outdated => {
+            RecordWrite::Yes => Some(change),
+            RecordWrite::Outdated => {
                 change.over = true;
                 None
             }
@@ -168,10 +172,10 @@ impl Inner {
     }
 
     /// Writes a record and takes it into the copy.
-    pub async fn write(&self, setting: &Setting) -> Result<Written> {
+    pub async fn write(&self, setting: &SettingRecord) -> Result<RecordWrite> {
         let _turn = self.turn.lock().await;
         let written = self.cluster.write(setting).await?;
-        if written == Written::Yes {
+        if written == RecordWrite::Yes {
             self.copy.write().put(setting.clone());
             self.cache.outdate();
         }
@@ -194,28 +198,28 @@ impl Inner {
     }
 }
 
-// === impl Change ===
+// === impl RuleChange ===
 
-impl Change {
-    pub fn setting(&self) -> &Setting {
+impl RuleChange {
+    pub fn setting(&self) -> &SettingRecord {
         &self.setting
     }
 
     /// Writes the next revision of the record.
-    async fn write(&mut self, mut setting: Setting) -> Result<Written> {
+    async fn write(&mut self, mut setting: SettingRecord) -> Result<RecordWrite> {
         setting.revision = self.setting.revision + 1;
         let written = self.inner.write(&setting).await?;
-        if written == Written::Yes {
+        if written == RecordWrite::Yes {
             self.setting = setting;
         }
         Ok(written)
     }
 
-    async fn must_write(&mut self, setting: Setting) -> Result<()> {
+    async fn must_write(&mut self, setting: SettingRecord) -> Result<()> {
         match self.write(setting).await? {
-            Written::Yes => Ok(()),
+            RecordWrite::Yes => Ok(()),
             // Another Sundown took this one for dead.
-            Written::Outdated => {
+            RecordWrite::Outdated => {
                 self.over = true;
                 Err(unreachable(
                     "another Sundown has withdrawn this change of the TTL settings",
@@ -229,7 +233,7 @@ impl Change {
         if self.setting.stamped {
             return Ok(());
         }
-        let stamped = Setting {
+        let stamped = SettingRecord {
             stamped: true,
             unstamped: true,
             since: self.inner.time.now(),
@@ -240,7 +244,7 @@ impl Change {
 
     /// Lets these rules on dates hold, whatever the indexes of the cluster show meanwhile.
     pub async fn hold_dates(&mut self, dates: Vec<DateRule>) -> Result<()> {
-        let held = Setting {
+        let held = SettingRecord {
             dates: Some(dates),
             ..self.setting.clone()
         };
@@ -250,10 +254,10 @@ impl Change {
     /// Installs new settings. `lost` are the rules on dates that no longer hold.
     ///
     /// What had ended under the old rules and would not be ended under the new ones is deleted before this returns.
-    pub async fn install(&mut self, new: Setting, lost: Vec<DateRule>) -> Result<()> {
+    pub async fn install(&mut self, new: SettingRecord, lost: Vec<DateRule>) -> Result<()> {
         let old = &self.setting;
         let now = self.inner.time.now();
-        let mut new = Setting {
+        let mut new = SettingRecord {
             namespace: old.namespace.clone(),
             next: old.next.clone(),
             dates: None,
@@ -270,12 +274,12 @@ impl Change {
                 false => DefaultTtl::Off,
             };
             new.former = Some(Former {
-                rules: Rules {
+                rules: CollectionRules {
                     stamped: old.stamped,
                     default,
                     since: old.since,
                     dates: lost,
-                    ..Rules::NONE
+                    ..CollectionRules::NONE
                 },
                 until: Millis(now.0 + self.ahead()),
             });
@@ -314,7 +318,7 @@ impl Change {
         let namespace = &self.setting.namespace;
         let (database, name) = namespace.split_once('.').unwrap_or((namespace, ""));
         self.found = self.inner.find(database, name).await?;
-        let adopted = Setting {
+        let adopted = SettingRecord {
             uuid: self.found.uuid,
             ..self.setting.clone()
         };
@@ -322,8 +326,8 @@ impl Change {
     }
 
     /// Replaces the settings. The next write stores them.
-    pub fn replace_setting(&mut self, setting: Setting) {
-        self.setting = Setting {
+    pub fn replace_setting(&mut self, setting: SettingRecord) {
+        self.setting = SettingRecord {
             revision: self.setting.revision,
             ..setting
         };
@@ -340,7 +344,7 @@ impl Change {
 
     /// Ends the change: from now on the settings may be used from the copy again.
     pub async fn close(&mut self) -> Result<()> {
-        let closed = Setting {
+        let closed = SettingRecord {
             next: None,
             former: None,
             dates: None,
@@ -367,7 +371,7 @@ impl Change {
 }
 
 /// A change that is not finished is withdrawn, or finished if it was installed.
-impl Drop for Change {
+impl Drop for RuleChange {
     fn drop(&mut self) {
         self.inner.active.lock().remove(&self.id);
         if self.over {

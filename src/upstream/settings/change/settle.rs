@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::super::Inner;
 use super::super::collection;
-use super::super::record::{Next, Setting};
-use super::Change;
+use super::super::record::{Next, SettingRecord};
+use super::RuleChange;
 use crate::error::Result;
 
 // === impl Inner ===
@@ -39,7 +39,7 @@ impl Inner {
         }
         let orphans: Vec<String> = {
             let copy = self.copy.read();
-            let orphan = |setting: &&Arc<Setting>| {
+            let orphan = |setting: &&Arc<SettingRecord>| {
                 let next = setting.next.as_ref();
                 next.is_some_and(|next| self.may_be_orphan(next))
             };
@@ -83,9 +83,9 @@ impl Inner {
     }
 }
 
-// === impl Change ===
+// === impl RuleChange ===
 
-impl Change {
+impl RuleChange {
     /// Does what is left to do of an abandoned change.
     async fn finish(&mut self) -> Result<()> {
         match self.setting.dates.clone() {

@@ -35,7 +35,7 @@ async fn without_the_cluster_rules_are_refused() {
     let mut options = options.await.unwrap();
     options.server_selection_timeout = Some(Duration::from_millis(50));
     let nowhere = Client::with_options(options).unwrap();
-    let settings = Settings::start(nowhere, Clock::system(), &Options::default());
+    let settings = RuleSettings::start(nowhere, Clock::system(), &SettingsOptions::default());
     let error = settings.rules("db", "c").await.unwrap_err();
     assert_eq!(error.code().number(), 6, "{error}");
 }

@@ -2,13 +2,13 @@
 
 use super::*;
 use crate::ttl::DefaultTtl;
-use crate::upstream::settings::record::Setting;
+use crate::upstream::settings::record::SettingRecord;
 
 impl TestCluster {
     /// Changes the default by hand, as a door does.
-    async fn set(&self, settings: &Settings, default: DefaultTtl) {
+    async fn set(&self, settings: &RuleSettings, default: DefaultTtl) {
         let mut change = settings.0.begin(&self.database, "c").await.unwrap();
-        let new = Setting {
+        let new = SettingRecord {
             default,
             ..change.setting().clone()
         };

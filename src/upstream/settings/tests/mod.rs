@@ -2,7 +2,7 @@
 
 mod basics;
 mod changes;
-mod doors;
+mod ddl;
 mod several;
 mod sweeping;
 
@@ -13,7 +13,7 @@ use bytes::Bytes;
 use mongodb::Client;
 use mongodb::error::ErrorKind;
 
-use super::{Options, Settings};
+use super::{RuleSettings, SettingsOptions};
 use crate::clock::{Clock, Millis};
 use crate::upstream::{Ask, Lost};
 use crate::wire::Request;
@@ -62,9 +62,9 @@ impl TestCluster {
     }
 
     /// Starts the settings of one Sundown.
-    fn settings(&self, lease: Duration) -> Settings {
-        let options = Options { lease };
-        Settings::start(self.client.clone(), self.clock.clone(), &options)
+    fn settings(&self, lease: Duration) -> RuleSettings {
+        let options = SettingsOptions { lease };
+        RuleSettings::start(self.client.clone(), self.clock.clone(), &options)
     }
 
     /// Runs a command directly.

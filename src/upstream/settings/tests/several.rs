@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use super::*;
 use crate::ttl::DefaultTtl;
-use crate::upstream::settings::record::Setting;
+use crate::upstream::settings::record::SettingRecord;
 
 /// The default only grows, so every order of replies can be checked: whoever begins after a value was seen sees at least that
 /// value, and nobody sees a value before its change has begun.
@@ -43,7 +43,7 @@ async fn no_reply_contradicts_another_while_rules_change() {
         let front = &fronts[value as usize % fronts.len()];
         begun.store(value, Ordering::SeqCst);
         let mut change = front.0.begin(&cluster.database, "c").await.unwrap();
-        let new = Setting {
+        let new = SettingRecord {
             default: DefaultTtl::Seconds(value),
             ..change.setting().clone()
         };
@@ -72,7 +72,7 @@ async fn changes_at_the_same_time_do_not_lose_each_other() {
         running.push(tokio::spawn(async move {
             let mut change = front.0.begin(&cluster.database, "c").await.unwrap();
             let old = change.setting().default.seconds().unwrap_or(0);
-            let new = Setting {
+            let new = SettingRecord {
                 default: DefaultTtl::Seconds(old + 1),
                 ..change.setting().clone()
             };

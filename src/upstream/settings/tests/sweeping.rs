@@ -1,7 +1,7 @@
 //! Physical deletion.
 
 use super::*;
-use crate::upstream::settings::doors;
+use crate::upstream::settings::ddl;
 
 #[tokio::test]
 async fn documents_are_stamped_and_swept_in_slices() {
@@ -12,7 +12,7 @@ async fn documents_are_stamped_and_swept_in_slices() {
     cluster.run(doc! {"insert": "c", "documents": old}).await;
     let create = doc! {"collMod": "c", "defaultTtl": -1, "$db": db};
     let request = Request::new(create.to_vec().unwrap());
-    doors::coll_mod(&settings, &mut &cluster, &request)
+    ddl::coll_mod(&settings, &mut &cluster, &request)
         .await
         .unwrap();
     settings.0.sweep().await;
@@ -56,7 +56,7 @@ async fn the_cluster_deletes_what_inherits_and_never_early() {
     let expiry = async |default: bson::Bson| {
         let change = doc! {"collMod": "c", "defaultTtl": default, "$db": &cluster.database};
         let request = Request::new(change.to_vec().unwrap());
-        let reply = doors::coll_mod(&settings, &mut &cluster, &request).await;
+        let reply = ddl::coll_mod(&settings, &mut &cluster, &request).await;
         reply.unwrap();
         let listed = cluster.run(doc! {"listIndexes": "c"}).await;
         let rows = listed.get_document("cursor").unwrap();

@@ -9,7 +9,7 @@ use mongodb::error::ErrorKind;
 use tokio::sync::OnceCell;
 
 use super::members::{self, Member};
-use super::record::Setting;
+use super::record::SettingRecord;
 use crate::error::{Code, Error, Result};
 use crate::value::Millis;
 
@@ -22,16 +22,16 @@ const STATE_ID: &str = "sundowns";
 /// The number of documents that are read or deleted at a time.
 pub(super) const SLICE: i32 = 1_000;
 
-pub(super) struct Cluster {
+pub(super) struct SettingsStore {
     client: Client,
     /// A request to the settings must not take longer: its answer would come too late to be used.
     timeout: Duration,
-    kind: OnceCell<Kind>,
+    kind: OnceCell<StoreKind>,
 }
 
 /// What the cluster is. It is asked once, by the first request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Kind {
+pub(super) struct StoreKind {
     /// A replica set or a sharded cluster: it has read concerns that mean something.
     pub replicated: bool,
     /// It is a Sundown, which keeps `_ts` itself.
@@ -40,7 +40,7 @@ pub(super) struct Kind {
 
 /// The reply to a heartbeat.
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct SharedState {
     /// Counts the announcements of all Sundowns.
     pub version: i64,
     pub members: HashMap<String, Member>,
@@ -52,7 +52,7 @@ pub(super) struct State {
 
 /// The outcome of writing a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Written {
+pub(super) enum RecordWrite {
     Yes,
     /// Somebody else has changed the record since it was read.
     Outdated,
@@ -75,9 +75,9 @@ fn fault(error: mongodb::error::Error) -> Error {
     }
 }
 
-// === impl Cluster ===
+// === impl SettingsStore ===
 
-impl Cluster {
+impl SettingsStore {
     pub fn new(client: Client, timeout: Duration) -> Self {
         Self {
             client,
@@ -154,11 +154,11 @@ impl Cluster {
         Ok(rows)
     }
 
-    pub async fn kind(&self) -> Result<Kind> {
+    pub async fn kind(&self) -> Result<StoreKind> {
         let ask = || async {
             let hello = self.run("admin", doc! {"hello": 1}).await?;
             let build = self.run("admin", doc! {"buildInfo": 1}).await?;
-            Ok(Kind {
+            Ok(StoreKind {
                 replicated: hello.contains_key("setName")
                     || hello.get_str("msg").is_ok_and(|msg| msg == "isdbgrid"),
                 keeps_ts: build.contains_key("sundown"),
@@ -173,7 +173,7 @@ impl Cluster {
     /// instant: it registers the Sundown, acknowledges what it has seen, tells what others have announced and who they are,
     /// and tells the primary's time. A primary that has been replaced without knowing it cannot confirm the write, so the
     /// version is never an old one, which a read with read concern "majority" does not promise.
-    pub async fn beat(&self, id: &str, seen: i64, announce: bool) -> Result<State> {
+    pub async fn beat(&self, id: &str, seen: i64, announce: bool) -> Result<SharedState> {
         let member = |field: &str| format!("members.{id}.{field}");
         let command = doc! {
             "findAndModify": STATE,
@@ -204,7 +204,7 @@ impl Cluster {
     }
 
     /// Reads the state without a heartbeat.
-    pub async fn state(&self) -> Result<State> {
+    pub async fn state(&self) -> Result<SharedState> {
         let mut find = doc! {"find": STATE, "filter": {"_id": STATE_ID}, "limit": 1};
         if self.kind().await?.replicated {
             find.insert("readConcern", doc! {"level": "majority"});
@@ -214,8 +214,8 @@ impl Cluster {
         Ok(Self::read_state(&state))
     }
 
-    fn read_state(state: &Document) -> State {
-        State {
+    fn read_state(state: &Document) -> SharedState {
+        SharedState {
             version: state
                 .get("version")
                 .and_then(super::record::number)
@@ -242,7 +242,7 @@ impl Cluster {
     }
 
     /// Reads the settings of all collections, as they were at this heartbeat or later.
-    pub async fn settings(&self, state: &State) -> Result<HashMap<String, Setting>> {
+    pub async fn settings(&self, state: &SharedState) -> Result<HashMap<String, SettingRecord>> {
         let mut find = doc! {"find": COLLECTIONS, "batchSize": SLICE};
         if self.kind().await?.replicated {
             let mut concern = doc! {"level": "majority"};
@@ -255,14 +255,14 @@ impl Cluster {
         let rows = self.rows(SETTINGS_DATABASE, find);
         let rows = tokio::time::timeout(self.timeout, rows).await;
         for row in rows.map_err(|_| unreachable("the cluster does not answer in time"))?? {
-            let setting = Setting::parse(&row)?;
+            let setting = SettingRecord::parse(&row)?;
             all.insert(setting.namespace.clone(), setting);
         }
         Ok(all)
     }
 
     /// Reads the settings of one collection, as they are at some moment during this call.
-    pub async fn setting(&self, namespace: &str) -> Result<Option<Setting>> {
+    pub async fn setting(&self, namespace: &str) -> Result<Option<SettingRecord>> {
         let mut find = doc! {"find": COLLECTIONS, "filter": {"_id": namespace}, "limit": 1};
         if self.kind().await?.replicated {
             find.insert("readConcern", doc! {"level": "linearizable"});
@@ -271,12 +271,12 @@ impl Cluster {
         }
         let reply = self.run_in_time(find).await?;
         first_row(&reply)
-            .map(|row| Setting::parse(&row))
+            .map(|row| SettingRecord::parse(&row))
             .transpose()
     }
 
     /// Writes a record if the stored one still has the revision before it. The first revision is 1.
-    pub async fn write(&self, setting: &Setting) -> Result<Written> {
+    pub async fn write(&self, setting: &SettingRecord) -> Result<RecordWrite> {
         let before = setting.revision - 1;
         let command = doc! {
             "update": COLLECTIONS,
@@ -288,15 +288,15 @@ impl Cluster {
             "writeConcern": {"w": "majority"},
         };
         match self.run_in_time(command).await {
-            Ok(reply) if reply.get_i32("n").unwrap_or(0) == 1 => Ok(Written::Yes),
-            Ok(_) => Ok(Written::Outdated),
-            Err(error) if error.code() == Code::DuplicateKey => Ok(Written::Outdated),
+            Ok(reply) if reply.get_i32("n").unwrap_or(0) == 1 => Ok(RecordWrite::Yes),
+            Ok(_) => Ok(RecordWrite::Outdated),
+            Err(error) if error.code() == Code::DuplicateKey => Ok(RecordWrite::Outdated),
             Err(error) => Err(error),
         }
     }
 
     /// Removes a record that has this revision.
-    pub async fn remove(&self, namespace: &str, revision: i64) -> Result<Written> {
+    pub async fn remove(&self, namespace: &str, revision: i64) -> Result<RecordWrite> {
         let command = doc! {
             "delete": COLLECTIONS,
             "deletes": [{"q": {"_id": namespace, "revision": revision}, "limit": 1}],
@@ -304,8 +304,8 @@ impl Cluster {
         };
         let reply = self.run_in_time(command).await?;
         Ok(match reply.get_i32("n") {
-            Ok(1) => Written::Yes,
-            _ => Written::Outdated,
+            Ok(1) => RecordWrite::Yes,
+            _ => RecordWrite::Outdated,
         })
     }
 }

@@ -2,23 +2,27 @@
 
 use std::sync::Arc;
 
-use super::Rules;
-use super::rewrite::{Cursors, Namespace, Rulebook, namespaces};
-use super::settings::Settings;
+use super::CollectionRules;
+use super::rewrite::{CursorRules, NamespacePair, Rulebook, namespaces};
+use super::settings::RuleSettings;
 use crate::error::{Error, Result};
 use crate::value::Doc;
 use crate::wire::Request;
 
 /// The rules that hold for one command.
 pub struct CommandRules {
-    rules: Vec<(Namespace, Arc<Rules>)>,
+    rules: Vec<(NamespacePair, Arc<CollectionRules>)>,
 }
 
 // === impl CommandRules ===
 
 impl CommandRules {
     /// Looks up the rules, and waits for the cluster where they are not known. The command's `now` must be taken later.
-    pub async fn load(settings: &Settings, request: &Request, cursors: &Cursors) -> Result<Self> {
+    pub async fn load(
+        settings: &RuleSettings,
+        request: &Request,
+        cursors: &CursorRules,
+    ) -> Result<Self> {
         refuse_wide_change_stream(settings, request).await?;
         let mut rules = Vec::new();
         let mut touched = namespaces(request)?;
@@ -46,7 +50,7 @@ impl CommandRules {
 
 /// Refuses a change stream of a whole database, or of the cluster, if a collection in it has rules: its events would show the
 /// hidden fields.
-async fn refuse_wide_change_stream(settings: &Settings, request: &Request) -> Result<()> {
+async fn refuse_wide_change_stream(settings: &RuleSettings, request: &Request) -> Result<()> {
     let body = request.body();
     let first = body.first().filter(|first| first.name() == "aggregate");
     let Some(_) = first.filter(|first| first.value.as_str().is_none()) else {
@@ -72,10 +76,15 @@ async fn refuse_wide_change_stream(settings: &Settings, request: &Request) -> Re
 }
 
 impl Rulebook for CommandRules {
-    fn rules(&self, database: &str, collection: &str) -> Arc<Rules> {
-        let of = |((d, c), _): &&(Namespace, Arc<Rules>)| &**d == database && &**c == collection;
+    fn rules(&self, database: &str, collection: &str) -> Arc<CollectionRules> {
+        let of = |((d, c), _): &&(NamespacePair, Arc<CollectionRules>)| {
+            &**d == database && &**c == collection
+        };
         let found = self.rules.iter().find(of);
-        found.map_or_else(|| Arc::new(Rules::NONE), |(_, rules)| Arc::clone(rules))
+        found.map_or_else(
+            || Arc::new(CollectionRules::NONE),
+            |(_, rules)| Arc::clone(rules),
+        )
     }
 
     fn has_unique_keys(&self, database: &str, collection: &str) -> bool {

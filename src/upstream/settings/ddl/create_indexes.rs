@@ -6,17 +6,17 @@ use super::switch::{is_plain, switch, with_default};
 use super::{collection, count_indexes, database, documents, is_ok, rewritten, virtual_index};
 use crate::error::{Code, Error, Result};
 use crate::ttl::{DefaultTtl, Expiry, IndexingMode, TsIndex, check_mode, is_ts_key, names_ts};
-use crate::upstream::settings::Settings;
-use crate::upstream::settings::collection::{Found, Shape};
+use crate::upstream::settings::RuleSettings;
+use crate::upstream::settings::collection::{CollectionInfo, NameKind};
 use crate::upstream::settings::physical::is_physical_name;
-use crate::upstream::settings::record::{Setting, is_named};
+use crate::upstream::settings::record::{SettingRecord, is_named};
 use crate::upstream::{Ask, HIDDEN_FIELD, Lost};
 use crate::value::{Doc, DocBuf, is_true};
 use crate::wire::Request;
 
 /// The indexes of a request, sorted by who has to know about them.
 #[derive(Default)]
-struct Wanted<'a> {
+struct CreateIndexesArgs<'a> {
     default: Option<(DefaultTtl, TsIndex)>,
     /// The cluster's part.
     others: Vec<Doc<'a>>,
@@ -25,12 +25,12 @@ struct Wanted<'a> {
 }
 
 pub async fn create_indexes(
-    settings: &Settings,
+    settings: &RuleSettings,
     ask: &mut impl Ask,
     request: &Request,
 ) -> Result<Bytes, Lost> {
     let (database, name) = (database(request)?, collection(request)?);
-    let wanted = Wanted::parse(request)?;
+    let wanted = CreateIndexesArgs::parse(request)?;
     settings.rules(database, name).await?;
     let (known, _) = settings.0.known(&format!("{database}.{name}"));
     if wanted.default.is_none() && !wanted.expires {
@@ -40,11 +40,11 @@ pub async fn create_indexes(
         };
     }
     let mut change = settings.0.begin(database, name).await?;
-    let created = change.found.shape == Shape::Missing;
+    let created = change.found.shape == NameKind::Missing;
     if let Err(error) = wanted.check(change.setting(), &change.found) {
         if created && error.code() == Code::IndexKeySpecsConflict {
             // A server creates the collection before it looks at the indexes.
-            let wanted = Wanted {
+            let wanted = CreateIndexesArgs {
                 others: Vec::new(),
                 ..wanted
             };
@@ -83,11 +83,11 @@ pub async fn create_indexes(
 /// Creates indexes that are no rules, in a collection with settings. Nothing is announced, because building an index may take
 /// long and changes no reply.
 async fn create_plain(
-    settings: &Settings,
+    settings: &RuleSettings,
     ask: &mut impl Ask,
     request: &Request,
-    wanted: &Wanted<'_>,
-    setting: &Setting,
+    wanted: &CreateIndexesArgs<'_>,
+    setting: &SettingRecord,
 ) -> Result<Bytes, Lost> {
     let (database, name) = (database(request)?, collection(request)?);
     let found = settings.0.find(database, name).await?;
@@ -123,9 +123,9 @@ fn parse_default(spec: Doc<'_>, key: Doc<'_>) -> Result<(DefaultTtl, TsIndex)> {
     Ok((default, TsIndex::new(Some(name), Some(key))))
 }
 
-// === impl Wanted ===
+// === impl CreateIndexesArgs ===
 
-impl<'a> Wanted<'a> {
+impl<'a> CreateIndexesArgs<'a> {
     fn parse(request: &'a Request) -> Result<Self> {
         let mut wanted = Self::default();
         for spec in documents(request, "indexes") {
@@ -148,7 +148,7 @@ impl<'a> Wanted<'a> {
         Ok(wanted)
     }
 
-    fn check(&self, setting: &Setting, found: &Found) -> Result<()> {
+    fn check(&self, setting: &SettingRecord, found: &CollectionInfo) -> Result<()> {
         let conflict = |code, words: String| Err(Error::new(code, words));
         let has_name = |name: &str| {
             conflict(

@@ -1,14 +1,14 @@
-//! The doors of DefaultTTL.
+//! The commands that set and show DefaultTTL.
 
 use bson::Bson;
 
 use super::*;
-use crate::upstream::settings::doors;
+use crate::upstream::settings::ddl;
 
 /// One Sundown and its cluster.
 struct Front {
     cluster: TestCluster,
-    settings: Settings,
+    settings: RuleSettings,
 }
 
 impl Front {
@@ -18,22 +18,22 @@ impl Front {
         Self { cluster, settings }
     }
 
-    /// Sends a command through its door. Returns the reply, also if it is an error.
+    /// Sends a command through the function that runs it. Returns the reply, also if it is an error.
     async fn send(&self, mut command: Document) -> Document {
         command.insert("$db", &self.cluster.database);
         let request = Request::new(command.to_vec().unwrap());
         let (settings, ask) = (&self.settings, &mut &self.cluster);
         let name = command.keys().next().unwrap().as_str();
         let reply = match name {
-            "create" => doors::create(settings, ask, &request).await,
-            "collMod" => doors::coll_mod(settings, ask, &request).await,
-            "customAction" => doors::custom_action(settings, ask, &request).await,
-            "createIndexes" => doors::create_indexes(settings, ask, &request).await,
-            "dropIndexes" => doors::drop_indexes(settings, ask, &request).await,
-            "listIndexes" => doors::list_indexes(settings, ask, &request).await,
-            "listCollections" => doors::list_collections(settings, ask, &request).await,
-            "drop" => doors::drop_collection(settings, ask, &request).await,
-            "dropDatabase" => doors::drop_database(settings, ask, &request).await,
+            "create" => ddl::create(settings, ask, &request).await,
+            "collMod" => ddl::coll_mod(settings, ask, &request).await,
+            "customAction" => ddl::custom_action(settings, ask, &request).await,
+            "createIndexes" => ddl::create_indexes(settings, ask, &request).await,
+            "dropIndexes" => ddl::drop_indexes(settings, ask, &request).await,
+            "listIndexes" => ddl::list_indexes(settings, ask, &request).await,
+            "listCollections" => ddl::list_collections(settings, ask, &request).await,
+            "drop" => ddl::drop_collection(settings, ask, &request).await,
+            "dropDatabase" => ddl::drop_database(settings, ask, &request).await,
             other => panic!("{other}"),
         };
         match reply {
@@ -68,7 +68,7 @@ impl Front {
         rows.map(|row| row.as_document().unwrap().clone()).collect()
     }
 
-    /// Returns what all doors show: the default of the rules, of listCollections and of listIndexes, with the indexes' names.
+    /// Returns what all commands show: the default of the rules, of listCollections and of listIndexes, with the indexes' names.
     async fn shown(&self) -> (Option<i32>, Option<i32>, Option<i32>, Vec<String>) {
         let rules = self.settings.rules(&self.cluster.database, "c");
         let default = rules.await.unwrap().default.seconds();
@@ -102,7 +102,7 @@ fn ts_index(seconds: impl Into<Bson>) -> Document {
 }
 
 #[tokio::test]
-async fn all_doors_are_one_setting() {
+async fn all_commands_change_one_setting() {
     let front = Front::start().await;
     front.ok(doc! {"create": "c", "defaultTtl": 10}).await;
     front.assert_default(Some(10), &["_id_", "_ts_1"]).await;
@@ -291,12 +291,12 @@ async fn settings_go_with_their_collection() {
     let (from, to) = (format!("{db}.c"), format!("{db}.d"));
     let rename = doc! {"renameCollection": &from, "to": &to, "$db": "admin"};
     let request = Request::new(rename.to_vec().unwrap());
-    let reply = doors::rename(&front.settings, &mut &front.cluster, &request).await;
+    let reply = ddl::rename(&front.settings, &mut &front.cluster, &request).await;
     let reply = Document::from_reader(&reply.unwrap()[..]).unwrap();
     assert_eq!(reply.get_f64("ok").unwrap(), 1.0, "{reply}");
     assert_eq!((default("c").await, default("d").await), (None, Some(5)));
     // `$out` puts another collection in its place.
-    let replacing = doors::replacing(&front.settings, &db, "d").await.unwrap();
+    let replacing = ddl::replacing(&front.settings, &db, "d").await.unwrap();
     front.cluster.run(doc! {"create": "e"}).await;
     let out = doc! {"aggregate": "e", "pipeline": [{"$out": "d"}], "cursor": {}};
     front.cluster.run(out).await;

@@ -11,17 +11,17 @@ use crate::ttl::{
     DefaultTtl, Expiry, IndexingMode, TsIndex, check_mode, is_ts_key, parse_default,
     parse_indexing_policy,
 };
-use crate::upstream::settings::Settings;
-use crate::upstream::settings::collection::{Found, Shape, date_rule};
+use crate::upstream::settings::RuleSettings;
+use crate::upstream::settings::collection::{CollectionInfo, NameKind, date_rule};
 use crate::upstream::settings::physical::is_physical_name;
-use crate::upstream::settings::record::{Setting, document, is_named};
+use crate::upstream::settings::record::{SettingRecord, document, is_named};
 use crate::upstream::{Ask, DateRule, Lost};
 use crate::value::{Doc, DocBuf};
 use crate::wire::Request;
 
 /// What the request says about settings.
 #[derive(Default)]
-struct Wanted {
+struct CollModArgs {
     default: Option<DefaultTtl>,
     mode: Option<IndexingMode>,
     /// `index`, with or without an expiry.
@@ -44,19 +44,19 @@ struct IndexPlan {
 }
 
 pub async fn coll_mod(
-    settings: &Settings,
+    settings: &RuleSettings,
     ask: &mut impl Ask,
     request: &Request,
 ) -> Result<Bytes, Lost> {
     let (database, name) = (database(request)?, collection(request)?);
-    let wanted = Wanted::parse(request)?;
+    let wanted = CollModArgs::parse(request)?;
     let rules = settings.rules(database, name).await?;
     let widens = rules.stamped && wanted.validator.is_some();
     if !wanted.concerns_settings() && !widens {
         return ask.ask(request.clone()).await;
     }
     let mut change = settings.0.begin(database, name).await?;
-    if change.found.shape == Shape::Missing {
+    if change.found.shape == NameKind::Missing {
         change.end().await?;
         return Err(Lost::from(Error::new(
             Code::NamespaceNotFound,
@@ -97,9 +97,9 @@ pub async fn coll_mod(
     Ok(plan.reply(&reply))
 }
 
-// === impl Wanted ===
+// === impl CollModArgs ===
 
-impl Wanted {
+impl CollModArgs {
     fn parse(request: &Request) -> Result<Self> {
         let mut wanted = Self::default();
         for elem in request.body() {
@@ -128,7 +128,7 @@ impl Wanted {
     }
 
     /// Compares the request with the collection. Everything that is refused is refused here.
-    fn plan(&self, setting: &Setting, found: &Found) -> Result<IndexPlan> {
+    fn plan(&self, setting: &SettingRecord, found: &CollectionInfo) -> Result<IndexPlan> {
         let mut plan = match &self.index {
             Some(index) => IndexPlan::of(index.as_doc(), setting, found)?,
             None => IndexPlan::default(),
@@ -203,7 +203,7 @@ impl Wanted {
 // === impl IndexPlan ===
 
 impl IndexPlan {
-    fn of(index: Doc<'_>, setting: &Setting, found: &Found) -> Result<Self> {
+    fn of(index: Doc<'_>, setting: &SettingRecord, found: &CollectionInfo) -> Result<Self> {
         let name = index.get("name").as_str();
         let key = index.get("keyPattern").as_doc();
         if name.is_some() == key.is_some() {

@@ -8,16 +8,16 @@ use super::{
 };
 use crate::error::{Error, Result};
 use crate::ttl::{DefaultTtl, is_ts_key};
-use crate::upstream::settings::Settings;
-use crate::upstream::settings::collection::{Found, Shape, date_rule};
+use crate::upstream::settings::RuleSettings;
+use crate::upstream::settings::collection::{CollectionInfo, NameKind, date_rule};
 use crate::upstream::settings::physical::is_physical_name;
-use crate::upstream::settings::record::{Setting, document};
+use crate::upstream::settings::record::{SettingRecord, document};
 use crate::upstream::{Ask, DateRule, Lost};
 use crate::value::{Doc, DocBuf, ValueRef};
 use crate::wire::Request;
 
 /// What the request drops.
-enum Wanted {
+enum DropSelection {
     All,
     Names(Vec<String>),
     Key(DocBuf),
@@ -36,15 +36,15 @@ struct DropPlan {
 }
 
 pub async fn drop_indexes(
-    settings: &Settings,
+    settings: &RuleSettings,
     ask: &mut impl Ask,
     request: &Request,
 ) -> Result<Bytes, Lost> {
     let (database, name) = (database(request)?, collection(request)?);
-    let wanted = Wanted::parse(request.body().get("index"));
+    let wanted = DropSelection::parse(request.body().get("index"));
     let rules = settings.rules(database, name).await?;
     let (known, _) = settings.0.known(&format!("{database}.{name}"));
-    if rules.is_none() && known.is_none() || matches!(wanted, Wanted::Malformed) {
+    if rules.is_none() && known.is_none() || matches!(wanted, DropSelection::Malformed) {
         return ask.ask(request.clone()).await;
     }
     let mut change = settings.0.begin(database, name).await?;
@@ -71,7 +71,7 @@ pub async fn drop_indexes(
         _ => false,
     });
     let reply = ask.ask(own).await?;
-    if !is_ok(&reply) || change.found.shape == Shape::Missing {
+    if !is_ok(&reply) || change.found.shape == NameKind::Missing {
         change.end().await?;
         return Ok(reply);
     }
@@ -86,9 +86,9 @@ pub async fn drop_indexes(
     Ok(with_numbers(&reply, &[("nIndexesWas", before)]))
 }
 
-// === impl Wanted ===
+// === impl DropSelection ===
 
-impl Wanted {
+impl DropSelection {
     fn parse(index: ValueRef<'_>) -> Self {
         if let Some(key) = index.as_doc() {
             return Self::Key(DocBuf::from(key));
@@ -108,7 +108,7 @@ impl Wanted {
         }
     }
 
-    fn plan(&self, setting: &Setting, found: &Found) -> Result<DropPlan> {
+    fn plan(&self, setting: &SettingRecord, found: &CollectionInfo) -> Result<DropPlan> {
         let shown = virtual_index(setting, found);
         let default_name = setting.ts_index.as_ref().filter(|_| setting.is_on());
         let is_default = |name: &str| default_name.is_some_and(|index| index.name == name);

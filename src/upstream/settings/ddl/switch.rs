@@ -1,20 +1,20 @@
-//! Switching the default: what all doors do.
+//! Switching the default: what all commands that set it do.
 
 use bson::{Document, doc};
 
 use super::validator;
 use crate::error::{Code, Error, Result};
 use crate::ttl::{DefaultTtl, TS_INDEX, TsIndex, is_ts_key};
-use crate::upstream::settings::Settings;
-use crate::upstream::settings::change::Change;
-use crate::upstream::settings::collection::{Found, Shape};
+use crate::upstream::settings::RuleSettings;
+use crate::upstream::settings::change::RuleChange;
+use crate::upstream::settings::collection::{CollectionInfo, NameKind};
 use crate::upstream::settings::physical;
-use crate::upstream::settings::record::{Setting, is_named};
+use crate::upstream::settings::record::{SettingRecord, is_named};
 use crate::upstream::{DateRule, HIDDEN_FIELD};
 use crate::value::{DocBuf, equal};
 
 /// Refuses kinds of collections that cannot have a default.
-pub fn check_shape(found: &Found) -> Result<()> {
+pub fn check_shape(found: &CollectionInfo) -> Result<()> {
     let cannot = |what: &str| {
         Err(Error::new(
             Code::CannotCreateIndex,
@@ -22,8 +22,8 @@ pub fn check_shape(found: &Found) -> Result<()> {
         ))
     };
     match found.shape {
-        Shape::View => cannot("view"),
-        Shape::TimeSeries => cannot("time-series collection"),
+        NameKind::View => cannot("view"),
+        NameKind::TimeSeries => cannot("time-series collection"),
         _ if found.options.get_bool("capped").unwrap_or(false) => cannot("capped collection"),
         _ => Ok(()),
     }
@@ -31,9 +31,9 @@ pub fn check_shape(found: &Found) -> Result<()> {
 
 /// Installs new settings of an announced change, with everything in the cluster that belongs to them.
 pub async fn switch(
-    settings: &Settings,
-    change: &mut Change,
-    new: Setting,
+    settings: &RuleSettings,
+    change: &mut RuleChange,
+    new: SettingRecord,
     lost: Vec<DateRule>,
 ) -> Result<()> {
     let cluster = &settings.0.cluster;
@@ -49,7 +49,7 @@ pub async fn switch(
         physical::prepare(cluster, &namespace, &change.found, new.default).await?;
     }
     let default = new.default;
-    let new = Setting {
+    let new = SettingRecord {
         stamped: change.setting().stamped,
         unstamped: change.setting().unstamped,
         since: change.setting().since,
@@ -62,7 +62,11 @@ pub async fn switch(
 }
 
 /// The field is Sundown's. A client's values in it would be taken for stamps.
-async fn refuse_used_field(settings: &Settings, database: &str, collection: &str) -> Result<()> {
+async fn refuse_used_field(
+    settings: &RuleSettings,
+    database: &str,
+    collection: &str,
+) -> Result<()> {
     let find = doc! {
         "find": collection, "filter": {HIDDEN_FIELD: {"$exists": true}}, "projection": {"_id": 1}, "limit": 1,
     };
@@ -76,10 +80,10 @@ async fn refuse_used_field(settings: &Settings, database: &str, collection: &str
 
 /// Lets the validator accept Sundown's fields.
 async fn allow_fields(
-    settings: &Settings,
+    settings: &RuleSettings,
     database: &str,
     collection: &str,
-    found: &Found,
+    found: &CollectionInfo,
 ) -> Result<()> {
     let Ok(given) = found.options.get_document("validator") else {
         return Ok(());
@@ -108,7 +112,11 @@ pub fn is_plain(index: &Document) -> bool {
 
 /// Returns the index that shows the default. If there are plain indexes on `_ts`, it is one of them: the one with the wanted
 /// name, or the first.
-pub fn shown_as(setting: &Setting, found: &Found, wanted: Option<TsIndex>) -> TsIndex {
+pub fn shown_as(
+    setting: &SettingRecord,
+    found: &CollectionInfo,
+    wanted: Option<TsIndex>,
+) -> TsIndex {
     let plain = |name: Option<&str>| {
         let plain = found.client_indexes().filter(|index| is_plain(index));
         let mut named = plain.filter(|index| name.is_none_or(|name| is_named(index, name)));
@@ -134,12 +142,12 @@ pub fn shown_as(setting: &Setting, found: &Found, wanted: Option<TsIndex>) -> Ts
 
 /// Returns the settings with this default, and the index that shows it.
 pub fn with_default(
-    setting: &Setting,
-    found: &Found,
+    setting: &SettingRecord,
+    found: &CollectionInfo,
     default: DefaultTtl,
     wanted: Option<TsIndex>,
-) -> Setting {
-    Setting {
+) -> SettingRecord {
+    SettingRecord {
         default,
         ts_index: match default {
             DefaultTtl::Off => None,

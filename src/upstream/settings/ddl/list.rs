@@ -10,8 +10,8 @@ use crate::query::Vars;
 use crate::query::filter::Filter;
 use crate::ttl::IndexingMode;
 use crate::upstream::settings::physical::is_physical;
-use crate::upstream::settings::record::{Setting, document, is_named, number, read_uuid};
-use crate::upstream::settings::{SETTINGS_DATABASE, Settings};
+use crate::upstream::settings::record::{SettingRecord, document, is_named, number, read_uuid};
+use crate::upstream::settings::{RuleSettings, SETTINGS_DATABASE};
 use crate::upstream::{Ask, Lost};
 use crate::value::{Doc, DocBuf};
 use crate::wire::Request;
@@ -24,7 +24,7 @@ struct Listed {
 
 /// `listIndexes`. All indexes are in the first batch: there are never many.
 pub async fn list_indexes(
-    settings: &Settings,
+    settings: &RuleSettings,
     ask: &mut impl Ask,
     request: &Request,
 ) -> Result<Bytes, Lost> {
@@ -81,7 +81,7 @@ pub async fn list_indexes(
 
 /// `listCollections`, with the settings among the options. All collections are in the first batch.
 pub async fn list_collections(
-    settings: &Settings,
+    settings: &RuleSettings,
     ask: &mut impl Ask,
     request: &Request,
 ) -> Result<Bytes, Lost> {
@@ -121,7 +121,7 @@ pub async fn list_collections(
 }
 
 /// Adds the settings to a row of listCollections, and takes Sundown's own additions away.
-fn show_settings(row: &mut Document, setting: &Setting) {
+fn show_settings(row: &mut Document, setting: &SettingRecord) {
     let Ok(options) = row.get_document_mut("options") else {
         return;
     };

@@ -1,4 +1,4 @@
-//! `customAction`: Cosmos DB's way to create and change collections. It runs the other doors one by one.
+//! `customAction`: Cosmos DB's way to create and change collections. It runs the other commands one by one.
 //!
 //! A cluster has no throughput to provision, and a shard key is set with `shardCollection`. Both are refused by name.
 
@@ -12,8 +12,8 @@ use super::{
 use crate::args::{Arg, required};
 use crate::error::{Code, Error, Result};
 use crate::ttl::is_ts_key;
-use crate::upstream::settings::Settings;
-use crate::upstream::settings::collection::Shape;
+use crate::upstream::settings::RuleSettings;
+use crate::upstream::settings::collection::NameKind;
 use crate::upstream::settings::record::is_named;
 use crate::upstream::{Ask, Lost};
 use crate::value::{Doc, DocBuf};
@@ -30,14 +30,14 @@ struct IndexChanges {
 
 /// The arguments of an action.
 #[derive(Default)]
-struct Action {
+struct CustomAction {
     collection: Option<String>,
     indexes: Option<Vec<Document>>,
     show_indexes: bool,
 }
 
 pub async fn custom_action(
-    settings: &Settings,
+    settings: &RuleSettings,
     ask: &mut impl Ask,
     request: &Request,
 ) -> Result<Bytes, Lost> {
@@ -57,18 +57,18 @@ pub async fn custom_action(
             )));
         }
     };
-    let action = Action::parse(request, fields)?;
+    let action = CustomAction::parse(request, fields)?;
     let collection = required(action.collection.as_deref(), "customAction", "collection")?;
     let found = settings.0.find(database, collection).await?;
     match (name, found.shape) {
-        ("CreateCollection", Shape::Missing) => {}
+        ("CreateCollection", NameKind::Missing) => {}
         ("CreateCollection", _) => {
             return Err(Lost::from(Error::new(
                 Code::NamespaceExists,
                 format!("Collection {database}.{collection} already exists."),
             )));
         }
-        (_, Shape::Missing) => {
+        (_, NameKind::Missing) => {
             return Err(Lost::from(Error::new(
                 Code::NamespaceNotFound,
                 format!("Collection {database}.{collection} not found."),
@@ -111,9 +111,9 @@ fn is_ts(index: &Document) -> bool {
     is_ts_key(DocBuf::from(key(index)).as_doc())
 }
 
-// === impl Action ===
+// === impl CustomAction ===
 
-impl Action {
+impl CustomAction {
     fn parse(request: &Request, known: &[&str]) -> Result<Self> {
         let mut action = Self::default();
         for elem in request.body().iter().skip(1) {
@@ -142,7 +142,7 @@ impl Action {
 
     async fn create(
         &self,
-        settings: &Settings,
+        settings: &RuleSettings,
         ask: &mut impl Ask,
         database: &str,
         collection: &str,
@@ -166,7 +166,7 @@ impl Action {
 
     async fn update(
         &self,
-        settings: &Settings,
+        settings: &RuleSettings,
         ask: &mut impl Ask,
         database: &str,
         collection: &str,
@@ -222,7 +222,7 @@ impl Action {
 
     async fn get(
         &self,
-        settings: &Settings,
+        settings: &RuleSettings,
         ask: &mut impl Ask,
         database: &str,
         collection: &str,
@@ -276,7 +276,7 @@ fn wanted(request: &Request) -> Result<Vec<Document>> {
 
 /// Returns the indexes that the client sees, or the cluster's error.
 async fn indexes(
-    settings: &Settings,
+    settings: &RuleSettings,
     ask: &mut impl Ask,
     database: &str,
     collection: &str,

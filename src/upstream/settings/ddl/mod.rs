@@ -24,8 +24,8 @@ pub use list::{list_collections, list_databases, list_indexes};
 
 use bytes::Bytes;
 
-use super::collection::Found;
-use super::record::{Setting, is_named};
+use super::collection::CollectionInfo;
+use super::record::{SettingRecord, is_named};
 use crate::error::{Code, Error, Result};
 use crate::value::{Doc, DocBuf, DocBuilder, ValueRef};
 use crate::wire::Request;
@@ -98,12 +98,12 @@ fn with_numbers(reply: &Bytes, numbers: &[(&str, usize)]) -> Bytes {
 }
 
 /// Returns how many indexes a client sees.
-fn count_indexes(setting: &Setting, found: &Found) -> usize {
+fn count_indexes(setting: &SettingRecord, found: &CollectionInfo) -> usize {
     found.client_indexes().count() + usize::from(virtual_index(setting, found).is_some())
 }
 
 /// Returns the name of the index that shows the default, if no index of the cluster does.
-fn virtual_index<'a>(setting: &'a Setting, found: &Found) -> Option<&'a str> {
+fn virtual_index<'a>(setting: &'a SettingRecord, found: &CollectionInfo) -> Option<&'a str> {
     let name = setting.ts_index.as_ref().map(|index| &*index.name)?;
     let real = |index: &bson::Document| is_named(index, name);
     (setting.is_on() && !found.client_indexes().any(real)).then_some(name)

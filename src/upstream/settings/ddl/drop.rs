@@ -4,18 +4,18 @@ use bytes::Bytes;
 
 use super::{collection, database, is_ok};
 use crate::error::Result;
-use crate::upstream::settings::Settings;
-use crate::upstream::settings::change::Change;
-use crate::upstream::settings::record::Setting;
+use crate::upstream::settings::RuleSettings;
+use crate::upstream::settings::change::RuleChange;
+use crate::upstream::settings::record::SettingRecord;
 use crate::upstream::{Ask, Lost};
 use crate::wire::Request;
 
 /// A collection that `$out` is about to replace. Dropping it without [`Replacing::done`] leaves the settings as they are.
-pub struct Replacing(Option<Change>);
+pub struct Replacing(Option<RuleChange>);
 
 /// `drop`.
 pub async fn drop_collection(
-    settings: &Settings,
+    settings: &RuleSettings,
     ask: &mut impl Ask,
     request: &Request,
 ) -> Result<Bytes, Lost> {
@@ -33,7 +33,7 @@ pub async fn drop_collection(
 
 /// `dropDatabase`.
 pub async fn drop_database(
-    settings: &Settings,
+    settings: &RuleSettings,
     ask: &mut impl Ask,
     request: &Request,
 ) -> Result<Bytes, Lost> {
@@ -58,7 +58,7 @@ pub async fn drop_database(
 
 /// `renameCollection`. The settings move with the collection, also to another database.
 pub async fn rename(
-    settings: &Settings,
+    settings: &RuleSettings,
     ask: &mut impl Ask,
     request: &Request,
 ) -> Result<Bytes, Lost> {
@@ -102,23 +102,23 @@ pub async fn rename(
 }
 
 /// Announces that `$out` is about to replace a collection. It keeps its settings.
-pub async fn replacing(settings: &Settings, database: &str, name: &str) -> Result<Replacing> {
+pub async fn replacing(settings: &RuleSettings, database: &str, name: &str) -> Result<Replacing> {
     begin_if_needed(settings, database, name)
         .await
         .map(Replacing)
 }
 
-async fn needs_change(settings: &Settings, database: &str, name: &str) -> Result<bool> {
+async fn needs_change(settings: &RuleSettings, database: &str, name: &str) -> Result<bool> {
     let rules = settings.rules(database, name).await?;
     let (known, _) = settings.0.known(&format!("{database}.{name}"));
     Ok(!rules.is_none() || known.is_some())
 }
 
 async fn begin_if_needed(
-    settings: &Settings,
+    settings: &RuleSettings,
     database: &str,
     name: &str,
-) -> Result<Option<Change>> {
+) -> Result<Option<RuleChange>> {
     match needs_change(settings, database, name).await? {
         true => settings.0.begin(database, name).await.map(Some),
         false => Ok(None),
@@ -146,12 +146,12 @@ impl Replacing {
     }
 }
 
-// === impl Change ===
+// === impl RuleChange ===
 
-impl Change {
+impl RuleChange {
     /// Lets the settings of a renamed collection hold here, for the collection that now has this name.
-    async fn take_over(&mut self, from: &Setting) -> Result<()> {
-        self.replace_setting(Setting {
+    async fn take_over(&mut self, from: &SettingRecord) -> Result<()> {
+        self.replace_setting(SettingRecord {
             namespace: self.setting().namespace.clone(),
             next: self.setting().next.clone(),
             ..from.clone()

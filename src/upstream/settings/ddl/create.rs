@@ -7,16 +7,16 @@ use super::{collection, database, is_ok, rewritten, validator};
 use crate::args::Arg;
 use crate::error::{Code, Error, Result};
 use crate::ttl::{DefaultTtl, IndexingMode, check_mode, parse_default, parse_indexing_policy};
-use crate::upstream::settings::Settings;
-use crate::upstream::settings::collection::Shape;
-use crate::upstream::settings::record::{Setting, document};
+use crate::upstream::settings::RuleSettings;
+use crate::upstream::settings::collection::NameKind;
+use crate::upstream::settings::record::{SettingRecord, document};
 use crate::upstream::{Ask, Lost};
 use crate::value::{Doc, DocBuf};
 use crate::wire::Request;
 
 /// What the request says about settings.
 #[derive(Default)]
-struct Wanted {
+struct CreateArgs {
     default: DefaultTtl,
     mode: Option<IndexingMode>,
     /// Documents of the new collection end by a date.
@@ -26,12 +26,12 @@ struct Wanted {
 }
 
 pub async fn create(
-    settings: &Settings,
+    settings: &RuleSettings,
     ask: &mut impl Ask,
     request: &Request,
 ) -> Result<Bytes, Lost> {
     let (database, name) = (database(request)?, collection(request)?);
-    let wanted = Wanted::parse(request)?;
+    let wanted = CreateArgs::parse(request)?;
     let own = rewritten(request, |name, _, out| match name {
         "defaultTtl" | "indexingPolicy" => true,
         "validator" => {
@@ -48,7 +48,7 @@ pub async fn create(
     }
     // Announced before it exists, because other Sundowns may still know that there is no such collection.
     let mut change = settings.0.begin(database, name).await?;
-    let existed = change.found.shape != Shape::Missing;
+    let existed = change.found.shape != NameKind::Missing;
     let reply = ask.ask(own).await?;
     if !is_ok(&reply) || wanted.is_only_expiry() {
         change.end().await?;
@@ -68,7 +68,7 @@ pub async fn create(
         };
     }
     change.adopt().await?;
-    let new = Setting {
+    let new = SettingRecord {
         mode: wanted.mode,
         ..with_default(change.setting(), &change.found, wanted.default, None)
     };
@@ -77,9 +77,9 @@ pub async fn create(
     Ok(reply)
 }
 
-// === impl Wanted ===
+// === impl CreateArgs ===
 
-impl Wanted {
+impl CreateArgs {
     fn parse(request: &Request) -> Result<Self> {
         let mut wanted = Self::default();
         let body = request.body();
