@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 use sundown::clock::{Clock, Millis};
 use sundown::command::{COMMANDS, Commands, Connection, Context};
 use sundown::config::Config;
-use sundown::handler::{Handler, CallOutcome, Peer, Progress};
+use sundown::handler::{CallOutcome, Handler, Peer, Progress};
 use sundown::query::accumulator::ACCUMULATORS;
 use sundown::query::expr::EXPRESSIONS;
 use sundown::query::filter::FILTERS;

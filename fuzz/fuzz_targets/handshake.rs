@@ -10,7 +10,7 @@ use libfuzzer_sys::fuzz_target;
 use sundown::clock::{Clock, Millis};
 use sundown::command::{Commands, Context};
 use sundown::config::Config;
-use sundown::handler::{Handler, CallOutcome, Peer, Progress};
+use sundown::handler::{CallOutcome, Handler, Peer, Progress};
 use sundown::server::Greeting;
 use sundown::value::{ArrayBuilder, Doc, DocBuilder, Limits, Type, Value, ValueRef, validate};
 use sundown::wire::Request;

@@ -11,7 +11,7 @@ use sundown::auth::{Credential, Mechanism, RoleName, User, UserName};
 use sundown::clock::{Clock, Millis};
 use sundown::command::{Commands, Context};
 use sundown::config::{Accounts, Config};
-use sundown::handler::{Handler, CallOutcome, Peer, Progress};
+use sundown::handler::{CallOutcome, Handler, Peer, Progress};
 use sundown::value::{Doc, DocBuf, DocBuilder, Limits, Value, validate};
 use sundown::wire::Request;
 
@@ -112,7 +112,8 @@ fn converse(commands: &Commands, choice: u8, mechanism: Mechanism, parts: [&[u8]
         let last = command.as_doc().has("find");
         let mut reply = Vec::new();
         let request = Request::new(command.into_bytes());
-        if let Ok(CallOutcome::Work(mut work)) = commands.call(&mut connection, request, &mut reply) {
+        if let Ok(CallOutcome::Work(mut work)) = commands.call(&mut connection, request, &mut reply)
+        {
             while !matches!(work.step(&mut reply), Ok(Progress::Done) | Err(_)) {}
         }
         assert!(validate(&reply, Limits::default()).is_ok());

@@ -1,7 +1,6 @@
 //! The catalog: which collections exist.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ahash::{AHashMap, RandomState};
@@ -12,7 +11,7 @@ use uuid::Uuid;
 
 use super::collection::LOCK_TIMEOUT;
 use super::namespace::Names;
-use super::{Collection, CollectionOptions, Namespace, ReadPoint, Rules, SizeLimit, View};
+use super::{Collection, CollectionOptions, Namespace, ReadPoint, Rules, Shared, SizeLimit, View};
 use crate::clock::{self, Clock};
 use crate::error::{Code, Error};
 use crate::interrupt::run_blocking;
@@ -25,8 +24,7 @@ pub struct Catalog {
     changing: Mutex<Databases>,
     /// The clock of the server, which may be set back.
     clock: Option<Clock>,
-    /// How many expired documents were freed: by the reaper, by a change of rules, or by a write that needed their place.
-    freed: Arc<AtomicU64>,
+    shared: Arc<Shared>,
     limit: Option<SizeLimit>,
 }
 
@@ -86,7 +84,7 @@ impl Catalog {
             collections: DashMap::with_hasher(RandomState::new()),
             changing: Mutex::new(None),
             clock: None,
-            freed: Arc::default(),
+            shared: Arc::default(),
             limit: None,
         }
     }
@@ -168,7 +166,7 @@ impl Catalog {
 
     fn made(&self, namespace: &Namespace, options: CollectionOptions) -> Arc<Collection> {
         let made = Collection::new(namespace.clone(), options).with_limit(self.limit);
-        Arc::new(made.with(self.clock.clone(), Arc::clone(&self.freed)))
+        Arc::new(made.with(self.clock.clone(), Arc::clone(&self.shared)))
     }
 
     /// Drops a collection; if `uuid` is given, only the collection with that UUID. Callers that still hold the collection
@@ -396,7 +394,7 @@ impl Catalog {
 
     /// Returns how many expired documents have been freed since the start.
     pub fn freed(&self) -> u64 {
-        self.freed.load(Ordering::Relaxed)
+        self.shared.freed()
     }
 }
 
@@ -430,7 +428,7 @@ mod tests {
     use crate::ttl::DefaultTtl;
     use crate::value::DocBuf;
     use bson::doc;
-    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
     fn a_sweep_misses_no_collection_that_is_being_given_another_name() {

@@ -32,7 +32,7 @@ pub use patch::Patch;
 pub use path::{ArrayLeaf, Hit, Keys, Path, keys};
 pub use reference::ValueRef;
 pub use size::{MAX_DOCUMENT, MAX_INTERNAL_DOCUMENT, check_computed, check_size, too_large};
-pub use time::{Millis, TS_FIELD};
+pub use time::{ClusterTime, Millis, TS_FIELD};
 pub use truth::is_true;
 pub use types::Type;
 pub use validate::{Invalid, Limits, ValidationError, validate};

@@ -7,14 +7,14 @@
 mod state;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use uuid::Uuid;
 
 use super::expiry::Horizon;
-use super::{CollectionOptions, Namespace, ReadPoint, SizeLimit, View, Writer};
+use super::{CollectionOptions, Namespace, ReadPoint, Shared, SizeLimit, View, Writer};
 use crate::clock::Clock;
 use crate::interrupt::run_blocking;
 use crate::ttl::End;
@@ -65,8 +65,8 @@ impl Collection {
 
     /// Attaches the collection to a server, whose clock may be set back.
     #[must_use]
-    pub(super) fn with(mut self, clock: Option<Clock>, freed: Arc<AtomicU64>) -> Self {
-        self.state.get_mut().join(clock.as_ref(), freed);
+    pub(super) fn with(mut self, clock: Option<Clock>, shared: Arc<Shared>) -> Self {
+        self.state.get_mut().join(clock.as_ref(), shared);
         self.horizon = Horizon::new(clock);
         self
     }

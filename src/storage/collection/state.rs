@@ -1,12 +1,11 @@
 //! Everything that a collection's lock guards.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use crate::clock::Clock;
 use crate::storage::contents::Contents;
 use crate::storage::index::IndexUsage;
-use crate::storage::{CollectionOptions, Namespace, SizeLimit};
+use crate::storage::{CollectionOptions, Namespace, Shared, SizeLimit};
 use crate::value::Millis;
 
 /// Everything that the lock of a collection guards. Written only under the exclusive lock.
@@ -37,12 +36,12 @@ impl State {
         }
     }
 
-    /// Attaches the collection to a server, which counts the documents freed in all its collections.
-    pub(super) fn join(&mut self, clock: Option<&Clock>, freed: Arc<AtomicU64>) {
+    /// Attaches the collection to a server.
+    pub(super) fn join(&mut self, clock: Option<&Clock>, shared: Arc<Shared>) {
         if let Some(clock) = clock {
             self.id_usage = IndexUsage::since(clock.now());
         }
-        self.contents.count_freed(freed);
+        self.contents.share(shared);
     }
 
     pub(super) fn set_limit(&mut self, limit: Option<SizeLimit>) {

@@ -297,8 +297,8 @@ fn a_capped_collection_makes_room_first_where_documents_have_ended() {
         cap: Some(cap),
         ..CollectionOptions::default()
     };
-    let freed = Arc::<AtomicU64>::default();
-    let c = Collection::new(Namespace::new("db", "c"), options).with(None, Arc::clone(&freed));
+    let shared = Arc::<Shared>::default();
+    let c = Collection::new(Namespace::new("db", "c"), options).with(None, Arc::clone(&shared));
     c.set_up(Millis(0), |rules| {
         rules.set_default_ttl(DefaultTtl::Never, None);
     });
@@ -316,7 +316,7 @@ fn a_capped_collection_makes_room_first_where_documents_have_ended() {
     add(&c, 1_000, doc! {"_id": 150}).unwrap();
     assert_eq!(ids(&c, 1_000).first(), Some(&3), "the oldest has made way");
     assert_eq!(ids(&c, 1_000).len(), 100);
-    assert_eq!(freed.load(Ordering::Relaxed), 50);
+    assert_eq!(shared.freed(), 50);
 }
 
 #[test]

@@ -14,9 +14,7 @@ mod date_rules;
 mod indexes;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::RecordId;
 use super::expiry::dates::PendingDateRules;
 use super::expiry::{Bounds, Drained};
 use super::idmap::{IdMap, with_id_key};
@@ -24,6 +22,7 @@ use super::index::{Index, IndexKeys};
 use super::segment::Segment;
 use super::segments::Segments;
 use super::stored::{Stamp, Totals};
+use super::{RecordId, Shared};
 use crate::ttl::{DefaultTtl, End, TsIndex};
 use crate::value::{Doc, Millis, Patch};
 use crate::wait::{Signal, Wait};
@@ -53,8 +52,7 @@ pub(super) struct Contents {
     reap_from: RecordId,
     /// The last document that was evicted from a capped collection. No document before it is left.
     evicted: Option<RecordId>,
-    /// Counts the expired documents that were removed, in all collections of the catalog together.
-    freed: Arc<AtomicU64>,
+    shared: Arc<Shared>,
     /// Given when a document is added, or when the collection is dropped and none will be added any more.
     arrivals: Signal,
     /// Given when the build of an index or a change of the date rules has ended, successfully or not.
@@ -117,7 +115,7 @@ pub(super) enum Cause {
 // === impl Contents ===
 
 impl Contents {
-    pub fn new(freed: Arc<AtomicU64>) -> Self {
+    pub fn new(shared: Arc<Shared>) -> Self {
         Self {
             segments: Segments::default(),
             next_segment: 0,
@@ -132,7 +130,7 @@ impl Contents {
             shrink_from: None,
             reap_from: RecordId::FIRST,
             evicted: None,
-            freed,
+            shared,
             arrivals: Signal::default(),
             settled: Signal::default(),
             torn: false,
@@ -141,9 +139,9 @@ impl Contents {
         }
     }
 
-    /// Sets the counter of expired documents that were removed.
-    pub fn count_freed(&mut self, freed: Arc<AtomicU64>) {
-        self.freed = freed;
+    /// Sets what all collections of the server share.
+    pub fn share(&mut self, shared: Arc<Shared>) {
+        self.shared = shared;
     }
 
     // --- Reading ---
@@ -281,7 +279,7 @@ impl Contents {
                 self.take_out(id);
                 match cause {
                     Cause::Deleted => {}
-                    Cause::Expired => _ = self.freed.fetch_add(1, Ordering::Relaxed),
+                    Cause::Expired => self.shared.count_freed(),
                     Cause::Evicted => self.evicted = Some(id),
                 }
                 id
@@ -452,7 +450,7 @@ impl Contents {
         let empty = Self {
             next_segment: self.next_segment,
             next_index: self.next_index,
-            ..Self::new(Arc::clone(&self.freed))
+            ..Self::new(Arc::clone(&self.shared))
         };
         std::mem::replace(self, empty)
     }

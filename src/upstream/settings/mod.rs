@@ -1,7 +1,7 @@
 //! Where the [`CollectionRules`] of a collection come from, how they change, and how ended documents are deleted.
 //!
 //! The settings are stored in the cluster, in the hidden database `sundown` ([`record`] draws a record). Each Sundown keeps
-//! a copy and may use it for one [`lease`]. A heartbeat ([`cluster`]) renews the lease and tells whether anything was
+//! a copy and may use it for one [`lease`]. A heartbeat ([`store`]) renews the lease and tells whether anything was
 //! announced; then the copy is read again. [`ddl`] are the commands that change settings, [`change`] is the protocol by
 //! which they do it, and [`sweep`] deletes documents. Nothing here looks at a client's documents or filters.
 

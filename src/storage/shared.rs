@@ -1,0 +1,28 @@
+//! What all collections of a server share.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::LogicalClock;
+
+/// What all collections of a server share. Every collection has a reference to it.
+#[derive(Debug, Default)]
+pub struct Shared {
+    /// How many expired documents were freed: by the reaper, by a change of rules, or by a write that needed their place.
+    freed: AtomicU64,
+    /// The order of all writes.
+    pub time: LogicalClock,
+}
+
+// === impl Shared ===
+
+impl Shared {
+    /// Counts an expired document that was freed.
+    pub(super) fn count_freed(&self) {
+        self.freed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns how many expired documents have been freed since the start.
+    pub fn freed(&self) -> u64 {
+        self.freed.load(Ordering::Relaxed)
+    }
+}
