@@ -35,7 +35,7 @@ pub struct UnmetConcern {
 }
 
 /// The number of members, or what else a client can put in its place.
-enum Members<'a> {
+enum RequiredMembers<'a> {
     Count(i64),
     Mode(&'a str),
     Tags(Doc<'a>),
@@ -49,7 +49,7 @@ pub fn check(command: &Command, topology: &Topology, value: ValueRef<'_>) -> Res
     let (mut timeout, mut provenance) = (0, None);
     for arg in fields("WriteConcernOptions", doc) {
         match arg.name() {
-            "w" => members = Some(Members::parse(arg.value())?),
+            "w" => members = Some(RequiredMembers::parse(arg.value())?),
             "j" => journaled = arg.bool()?,
             "fsync" => synced = arg.bool()?,
             "wtimeout" => {
@@ -77,7 +77,7 @@ pub fn check(command: &Command, topology: &Topology, value: ValueRef<'_>) -> Res
     let Some(members) = members else {
         return Ok(WriteConcern::default());
     };
-    if let Members::Mode(mode) = members
+    if let RequiredMembers::Mode(mode) = members
         && mode.contains('\0')
     {
         return Err(Error::location(
@@ -109,14 +109,14 @@ pub fn check(command: &Command, topology: &Topology, value: ValueRef<'_>) -> Res
         })
     });
     Ok(WriteConcern {
-        unacknowledged: matches!(members, Members::Count(0)),
+        unacknowledged: matches!(members, RequiredMembers::Count(0)),
         unmet,
     })
 }
 
-// === impl Members ===
+// === impl RequiredMembers ===
 
-impl<'a> Members<'a> {
+impl<'a> RequiredMembers<'a> {
     fn parse(w: ValueRef<'a>) -> Result<Self> {
         let refuse = |why: String| Err(Error::failed_to_parse(why));
         match w.ty() {

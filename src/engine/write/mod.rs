@@ -25,7 +25,7 @@ pub use change::Changed;
 pub use collection::collection_for;
 pub use insert::{BATCH, Inserted, insert_batch, insert_own};
 pub use intake::Intake;
-pub use modify::{Candidate, CandidateId, Deleted, Match, Modified, append_ts, with_ts};
+pub use modify::{Candidate, CandidateId, Deleted, MatchCondition, Modified, append_ts, with_ts};
 pub use pick::{Picked, Picker};
 pub use refused::refused;
 pub use search::{Search, Selection, WriteTarget};

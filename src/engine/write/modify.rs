@@ -45,7 +45,7 @@ pub struct Candidate<'a> {
     pub keeps: bool,
     /// The document as it was found. In the end, the one that was changed or removed (if `keeps`).
     pub current: &'a mut Vec<u8>,
-    pub still_matches: Match<'a>,
+    pub still_matches: MatchCondition<'a>,
 }
 
 /// The identity of a candidate.
@@ -58,7 +58,7 @@ pub enum CandidateId<'a> {
 }
 
 /// The condition that a document must still meet after another client has changed it.
-pub struct Match<'a> {
+pub struct MatchCondition<'a> {
     pub wanted: &'a Selector,
     pub vars: &'a Vars,
     /// The filter names `_ts`.
@@ -232,7 +232,7 @@ impl Candidate<'_> {
             })
         });
         let Some(ts) = found else { return Ok(None) };
-        let Match {
+        let MatchCondition {
             wanted,
             vars,
             names_ts,
@@ -309,7 +309,7 @@ mod tests {
                 quick: false,
                 keeps: false,
                 current: &mut current,
-                still_matches: Match {
+                still_matches: MatchCondition {
                     wanted: &wanted,
                     vars: &vars,
                     names_ts: by_ts,

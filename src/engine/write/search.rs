@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Candidate, CandidateId, Match, Picked, Picker, Selector};
+use super::{Candidate, CandidateId, MatchCondition, Picked, Picker, Selector};
 use crate::effort::{Effort, Weigh};
 use crate::engine::ObjectIds;
 use crate::engine::access::Walk;
@@ -149,8 +149,8 @@ impl Selection {
         })
     }
 
-    fn still_matches(&self) -> Match<'_> {
-        Match {
+    fn still_matches(&self) -> MatchCondition<'_> {
+        MatchCondition {
             wanted: &self.wanted,
             vars: &self.vars,
             names_ts: self.names_ts,

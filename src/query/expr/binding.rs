@@ -26,7 +26,7 @@ struct Map {
 }
 
 #[derive(Debug)]
-struct Filter {
+struct FilterArray {
     slot: usize,
     input: Expr,
     test: Expr,
@@ -121,7 +121,7 @@ pub fn filter(arg: ExprArgument<'_>) -> Result<Expr> {
     let input = arg.operand(input)?;
     let name = variable(name.value())?;
     let test = operand(test, &arg.scope.with([name.as_str()]))?;
-    Ok(Expr::op(Filter {
+    Ok(Expr::op(FilterArray {
         slot: arg.scope.len(),
         input,
         limit: arg.optional(limit.value())?,
@@ -245,9 +245,9 @@ impl ExprOp for Map {
     }
 }
 
-// === impl Filter ===
+// === impl FilterArray ===
 
-impl Filter {
+impl FilterArray {
     fn limit<'a>(&'a self, env: Env<'a>) -> Result<usize> {
         let Some(expr) = &self.limit else {
             return Ok(usize::MAX);
@@ -276,7 +276,7 @@ impl Filter {
     }
 }
 
-impl ExprOp for Filter {
+impl ExprOp for FilterArray {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
         let input = self.input.eval_in(env)?;
         let Some(array) = elements(&input, |ty| {

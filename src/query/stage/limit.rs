@@ -5,14 +5,14 @@ use super::{Flow, RowBatch, RowContext, Rows, Stage, StageContext};
 use crate::error::{Error, Result};
 use crate::value::ValueRef;
 
-struct Limit {
+struct LimitRows {
     input: Box<dyn Rows>,
     left: u64,
 }
 
 /// Returns at most `count` rows of `input`.
 pub fn rows(input: Box<dyn Rows>, count: u64) -> Box<dyn Rows> {
-    Box::new(Limit { input, left: count })
+    Box::new(LimitRows { input, left: count })
 }
 
 pub(super) fn parse(
@@ -30,9 +30,9 @@ pub(super) fn parse(
     Ok(())
 }
 
-// === impl Limit ===
+// === impl LimitRows ===
 
-impl Rows for Limit {
+impl Rows for LimitRows {
     fn fill(&mut self, cx: &mut RowContext<'_>, out: &mut RowBatch) -> Result<Flow> {
         if self.left == 0 {
             return Ok(Flow::End);

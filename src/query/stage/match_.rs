@@ -7,14 +7,14 @@ use crate::error::{Error, Result};
 use crate::query::filter::Filter;
 use crate::value::{Doc, ValueRef};
 
-struct Match {
+struct MatchRows {
     input: Box<dyn Rows>,
     filter: Arc<Filter>,
 }
 
 /// Returns the rows of `input` that `filter` matches.
 pub fn rows(input: Box<dyn Rows>, filter: Arc<Filter>) -> Box<dyn Rows> {
-    Box::new(Match { input, filter })
+    Box::new(MatchRows { input, filter })
 }
 
 pub(super) fn parse(
@@ -65,9 +65,9 @@ fn check(filter: Doc<'_>, first: bool) -> Result<()> {
     Ok(())
 }
 
-// === impl Match ===
+// === impl MatchRows ===
 
-impl Rows for Match {
+impl Rows for MatchRows {
     fn fill(&mut self, cx: &mut RowContext<'_>, out: &mut RowBatch) -> Result<Flow> {
         loop {
             let before = out.len();

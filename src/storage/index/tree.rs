@@ -35,7 +35,7 @@ struct Branch {
 }
 
 /// The result of inserting an entry into a node.
-enum Inserted {
+enum NodeInsert {
     Already,
     Done,
     /// The node was split. The new node, with the entries not less than the fence, belongs after it.
@@ -44,7 +44,7 @@ enum Inserted {
 
 /// A leaf that a walk through the tree has reached.
 #[derive(Clone, Copy)]
-struct Stop<'t> {
+struct LeafStop<'t> {
     leaf: &'t Packed,
     /// The limits that the branches above set: no entry in the leaf is less than `low`, and all are less than `high`.
     /// `None` at the edges of the tree.
@@ -71,12 +71,12 @@ impl Tree {
     /// Adds an entry. A no-op if the tree contains it already.
     pub fn insert(&mut self, entry: &[u8]) {
         let inserted = self.root.insert(entry);
-        if matches!(inserted, Inserted::Already) {
+        if matches!(inserted, NodeInsert::Already) {
             return;
         }
         self.len += 1;
         self.used += entry.len();
-        if let Inserted::Split(fence, right) = inserted {
+        if let NodeInsert::Split(fence, right) = inserted {
             let mut root = Branch::of(std::mem::take(&mut self.root));
             root.fences.insert(1, &fence);
             root.children.push(right);
@@ -159,11 +159,11 @@ impl Tree {
 
     /// Descends to a leaf. `ask` chooses the child at every branch: `Ok` is the child itself, `Err` the position after it.
     #[inline]
-    fn descend(&self, ask: impl Fn(&Packed) -> Result<usize, usize>) -> Stop<'_> {
+    fn descend(&self, ask: impl Fn(&Packed) -> Result<usize, usize>) -> LeafStop<'_> {
         let (mut node, mut low, mut high) = (&self.root, None, None);
         loop {
             match node {
-                Node::Leaf(leaf) => return Stop { leaf, low, high },
+                Node::Leaf(leaf) => return LeafStop { leaf, low, high },
                 Node::Branch(branch) => {
                     let at = ask(&branch.fences).unwrap_or_else(|at| at.saturating_sub(1));
                     if at > 0 {
@@ -205,23 +205,23 @@ impl Node {
         }
     }
 
-    fn insert(&mut self, entry: &[u8]) -> Inserted {
+    fn insert(&mut self, entry: &[u8]) -> NodeInsert {
         let leaf = match self {
             Self::Leaf(leaf) => leaf,
             Self::Branch(branch) => {
                 let at = branch.child(entry);
                 return match branch.children[at].insert(entry) {
-                    Inserted::Split(fence, right) => branch.put(at + 1, fence, right),
+                    NodeInsert::Split(fence, right) => branch.put(at + 1, fence, right),
                     inserted => inserted,
                 };
             }
         };
         let Err(at) = leaf.find(entry) else {
-            return Inserted::Already;
+            return NodeInsert::Already;
         };
         if leaf.has_room_for(entry, 1) {
             leaf.insert(at, entry);
-            return Inserted::Done;
+            return NodeInsert::Done;
         }
         let cut = leaf.cut(at);
         let mut right = leaf.split_off(cut);
@@ -230,7 +230,7 @@ impl Node {
         } else {
             leaf.insert(at, entry);
         }
-        Inserted::Split(fence_between(leaf.last(), right.first()), Self::Leaf(right))
+        NodeInsert::Split(fence_between(leaf.last(), right.first()), Self::Leaf(right))
     }
 
     /// Drops one leaf below this node and returns whether there was one.
@@ -292,15 +292,15 @@ impl Branch {
     }
 
     /// Adds a child at position `at`, after another one. Splits the branch if it is full.
-    fn put(&mut self, at: usize, fence: Vec<u8>, child: Node) -> Inserted {
+    fn put(&mut self, at: usize, fence: Vec<u8>, child: Node) -> NodeInsert {
         if self.fences.has_room_for(&fence, Self::AT_LEAST) {
             self.fences.insert(at, &fence);
             self.children.insert(at, child);
-            return Inserted::Done;
+            return NodeInsert::Done;
         }
         let cut = self.fences.cut(at);
         if cut == self.children.len() {
-            return Inserted::Split(fence, Node::Branch(Box::new(Self::of(child))));
+            return NodeInsert::Split(fence, Node::Branch(Box::new(Self::of(child))));
         }
         let mut right = Self {
             fences: self.fences.split_off(cut),
@@ -316,7 +316,7 @@ impl Branch {
         };
         home.fences.insert(at, &fence);
         home.children.insert(at, child);
-        Inserted::Split(between, Node::Branch(Box::new(right)))
+        NodeInsert::Split(between, Node::Branch(Box::new(right)))
     }
 }
 

@@ -13,12 +13,12 @@ use regex_automata::util::syntax;
 use regex_automata::{Anchored, Input, MatchKind};
 
 use super::relative;
-use super::steps::Step::{self, *};
+use super::steps::DateStep::{self, *};
 
 /// One kind of token: the pattern, and what reading it does.
 pub struct DateForm {
     pattern: &'static str,
-    pub steps: &'static [Step],
+    pub steps: &'static [DateStep],
 }
 
 /// Named parts of patterns. A part stands in a later pattern as `<name>`.
@@ -64,7 +64,7 @@ const PARTS: &[(&str, &str)] = &[
 ];
 
 /// The dates that begin with a month by name and tell no year. A time of day may follow, and then belongs to the token.
-const MONTH_DAY: Step = Also(&[HaveDate, MonthName, Day]);
+const MONTH_DAY: DateStep = Also(&[HaveDate, MonthName, Day]);
 
 #[rustfmt::skip]
 pub const FORMS: &[DateForm] = &[
@@ -131,7 +131,7 @@ pub const FORMS: &[DateForm] = &[
     form(r"[\x00-\xFF]", &[Unexpected]),
 ];
 
-const fn form(pattern: &'static str, steps: &'static [Step]) -> DateForm {
+const fn form(pattern: &'static str, steps: &'static [DateStep]) -> DateForm {
     DateForm { pattern, steps }
 }
 

@@ -6,7 +6,7 @@ use super::token::Token;
 
 /// What reading a token does, part by part.
 #[derive(Clone, Copy)]
-pub enum Step {
+pub enum DateStep {
     /// The token tells a date. A second date is an error, and the token is then not read.
     HaveDate,
     HaveTime,
@@ -33,10 +33,10 @@ pub enum Step {
     Zone,
     Blanks,
     /// The steps are taken if one of the characters follows.
-    After(&'static str, &'static [Step]),
+    After(&'static str, &'static [DateStep]),
     /// The steps are taken if anything follows.
-    Rest(&'static [Step]),
-    Also(&'static [Step]),
+    Rest(&'static [DateStep]),
+    Also(&'static [DateStep]),
     Do(fn(&mut TokenReader<'_, '_>)),
     Unexpected,
 }
@@ -105,68 +105,70 @@ impl TokenReader<'_, '_> {
         self.time.error(self.at, self.first, message);
     }
 
-    fn take(&mut self, steps: &'static [Step]) -> Result<(), Unusable> {
+    fn take(&mut self, steps: &'static [DateStep]) -> Result<(), Unusable> {
         steps.iter().try_for_each(|step| self.step(*step))
     }
 
-    fn step(&mut self, step: Step) -> Result<(), Unusable> {
+    fn step(&mut self, step: DateStep) -> Result<(), Unusable> {
         let Self { token, time, .. } = self;
         match step {
-            Step::HaveDate if time.has_date => return self.refuse("Double date specification"),
-            Step::HaveDate => time.has_date = true,
-            Step::HaveTime if time.times > 0 => return self.refuse("Double time specification"),
-            Step::HaveTime => {
+            DateStep::HaveDate if time.has_date => return self.refuse("Double date specification"),
+            DateStep::HaveDate => time.has_date = true,
+            DateStep::HaveTime if time.times > 0 => {
+                return self.refuse("Double time specification");
+            }
+            DateStep::HaveTime => {
                 time.times = 1;
                 time.set_midnight();
             }
-            Step::HaveZone => return self.have_zone(),
-            Step::NoDate => {
+            DateStep::HaveZone => return self.have_zone(),
+            DateStep::NoDate => {
                 time.has_date = false;
                 (time.year, time.month, time.day) = (Some(0), Some(0), Some(0));
             }
-            Step::NoTime => time.no_time(),
-            Step::Relative => time.relative.is_used = true,
-            Step::Year => time.year = token.number_and_length(4).map(full_year),
-            Step::SignedYear(most) => match token.signed_number(most) {
+            DateStep::NoTime => time.no_time(),
+            DateStep::Relative => time.relative.is_used = true,
+            DateStep::Year => time.year = token.number_and_length(4).map(full_year),
+            DateStep::SignedYear(most) => match token.signed_number(most) {
                 Ok(year) => time.year = Some(year),
                 Err(why) => {
                     time.year = Some(0);
                     self.error(why);
                 }
             },
-            Step::Month => time.month = token.number(2),
-            Step::MonthName => time.month = Some(token.month_name().unwrap_or(0)),
-            Step::Day => time.day = token.number(2),
-            Step::DaySuffix => token.day_suffix(),
-            Step::FirstDay => time.day = Some(1),
-            Step::DayOfYear => {
+            DateStep::Month => time.month = token.number(2),
+            DateStep::MonthName => time.month = Some(token.month_name().unwrap_or(0)),
+            DateStep::Day => time.day = token.number(2),
+            DateStep::DaySuffix => token.day_suffix(),
+            DateStep::FirstDay => time.day = Some(1),
+            DateStep::DayOfYear => {
                 time.day = token.number(3);
                 time.month = Some(1);
             }
-            Step::Hour => time.hour = token.number(2),
-            Step::Minute => time.minute = token.number(2),
-            Step::Second => time.second = token.number(2),
-            Step::Fraction => time.micro = token.microseconds(),
-            Step::Meridian => self.meridian(),
-            Step::Zone => {
+            DateStep::Hour => time.hour = token.number(2),
+            DateStep::Minute => time.minute = token.number(2),
+            DateStep::Second => time.second = token.number(2),
+            DateStep::Fraction => time.micro = token.microseconds(),
+            DateStep::Meridian => self.meridian(),
+            DateStep::Zone => {
                 if !token.zone(time) {
                     time.zone_not_found(self.at, self.first);
                 }
             }
-            Step::Blanks => token.blanks(),
-            Step::After(separators, steps) => {
+            DateStep::Blanks => token.blanks(),
+            DateStep::After(separators, steps) => {
                 if !token.is_at_end() && separators.as_bytes().contains(&token.peek()) {
                     return self.take(steps);
                 }
             }
-            Step::Rest(steps) => {
+            DateStep::Rest(steps) => {
                 if !token.is_at_end() {
                     return self.take(steps);
                 }
             }
-            Step::Also(steps) => return self.take(steps),
-            Step::Do(what) => what(self),
-            Step::Unexpected => self.error("Unexpected character"),
+            DateStep::Also(steps) => return self.take(steps),
+            DateStep::Do(what) => what(self),
+            DateStep::Unexpected => self.error("Unexpected character"),
         }
         Ok(())
     }
