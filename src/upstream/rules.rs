@@ -22,6 +22,8 @@ pub struct CollectionRules {
     pub former: Option<Box<Former>>,
     /// The collection may have a unique index besides the one on `_id`.
     pub unique_keys: bool,
+    /// The collection is capped: an insert may remove the oldest documents.
+    pub capped: bool,
     /// The name of the index on `_ts` in whose form clients see the default, if the cluster has none of that name.
     pub ts_index: Option<Box<str>>,
     /// This is a view that reads a collection with rules. Commands on it are refused.
@@ -59,6 +61,7 @@ impl CollectionRules {
         dates: Vec::new(),
         former: None,
         unique_keys: true,
+        capped: false,
         ts_index: None,
         ruled_view: false,
     };

@@ -62,6 +62,16 @@ pub async fn run<A: Ask, B: Rulebook>(
     }
 }
 
+/// Returns whether an aggregate names `_ts`.
+pub fn names_ts(command: Doc<'_>) -> bool {
+    let parts = Parts {
+        pipeline: command.get("pipeline").as_array(),
+        lets: command.get("let").as_doc(),
+        ..Parts::default()
+    };
+    parts.name_ts()
+}
+
 // === impl AggregateRewrite ===
 
 impl AggregateRewrite {
@@ -76,13 +86,7 @@ impl AggregateRewrite {
         let stages = stages.ok_or_else(|| {
             Error::type_mismatch("'pipeline' option must be specified as an array")
         })?;
-        let names_ts = Parts {
-            pipeline: Some(stages),
-            lets: command.get("let").as_doc(),
-            ..Parts::default()
-        }
-        .name_ts();
-        let shows_ts = moment.expose_ts || names_ts;
+        let shows_ts = moment.expose_ts || names_ts(command);
         let levels = Levels {
             book,
             database,

@@ -163,8 +163,9 @@ impl Batch<'_> {
                     }
                     _ => self.takeover.drain(ask).await?,
                 };
-                // The holder may just have been deleted by someone else, so the first time counts in any case.
-                freed > 0 || round == 0
+                // The holder may just have been deleted by someone else, so the first time counts in any case. In a capped
+                // collection it would rather be the later statements of this command that removed it.
+                freed > 0 || (round == 0 && !self.takeover.rules.capped)
             };
             if !again {
                 if round == 0 && self.statements.refused.is_empty() {

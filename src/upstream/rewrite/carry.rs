@@ -1,7 +1,7 @@
 //! Projections. A row is tested once more when it leaves its cursor, so the fields that the rule needs ride along in it
 //! where the projection allows, and are cut off here.
 
-use crate::ttl::{DefaultTtl, OwnTtl};
+use crate::ttl::OwnTtl;
 use crate::upstream::{CollectionRules, DateRule, HIDDEN_FIELD};
 use crate::value::{Doc, DocBuf, Type, ValueRef, is_true};
 
@@ -40,7 +40,7 @@ impl Carried {
             complete: true,
             inclusive: mode == Mode::Include,
         };
-        if projection.is_empty() || !rules.can_end() {
+        if projection.is_empty() || rules.is_none() {
             return carried;
         }
         let possible = needed(rules).is_some_and(|paths| match mode {
@@ -109,12 +109,14 @@ impl Carried {
 }
 
 /// Returns the paths that the rule reads. `None` if it may read any: partial filters do.
+///
+/// While the default is off nothing reads the stamp and `ttl`. They are named all the same, because a cursor may outlive that.
 pub fn needed(rules: &CollectionRules) -> Option<Vec<&str>> {
     if date_rules(rules).any(|rule| rule.filter.is_some()) {
         return None;
     }
     let mut paths: Vec<&str> = date_rules(rules).map(|rule| rule.path.as_str()).collect();
-    if in_force(rules).any(|rules| rules.default != DefaultTtl::Off) {
+    if rules.stamped {
         paths.extend([OwnTtl::FIELD, HIDDEN_FIELD]);
     }
     paths.sort_unstable();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ahash::AHashMap;
 use parking_lot::Mutex;
 
-use super::carry::needed;
+use super::carry::{hidden, needed};
 use super::namespaces::NamespacePair;
 use super::rows::{RowRule, Window};
 use super::{Rulebook, Visibility};
@@ -93,16 +93,24 @@ impl CursorRule {
 /// Tests rows by other rules. If these need a field that the rows do not hold, the former rules stay: the rows were found
 /// under them.
 fn follow(rows: &mut RowRule, rules: &mut Arc<CollectionRules>, current: Arc<CollectionRules>) {
-    if rows.test.is_none() || *rules == current {
+    if *rules == current {
         return;
     }
-    let holds = match (needed(&current), needed(rules)) {
-        (_, None) => true,
-        (None, Some(_)) => false,
-        (Some(new), Some(held)) => new.iter().all(|path| held.contains(path)),
-    };
-    let test = (holds || rows.whole).then(|| Visibility::new(&current));
-    if let Some(Ok(test)) = test {
+    if current.stamped && !rules.stamped {
+        // The documents have got the hidden fields since the cursor was opened.
+        let hidden = hidden(&current, rows.shows_ts).iter();
+        let cut = rows.cut.iter().cloned();
+        rows.cut = cut.chain(hidden.map(|&name| name.into())).collect();
+        rows.ts_last = rows.whole && current.stores_ts && rows.shows_ts;
+    }
+    let holds = rows.whole
+        || rows.test.is_some()
+            && match (needed(&current), needed(rules)) {
+                (_, None) => true,
+                (None, Some(_)) => false,
+                (Some(new), Some(held)) => new.iter().all(|path| held.contains(path)),
+            };
+    if let Some(Ok(test)) = holds.then(|| Visibility::new(&current)) {
         rows.test = Some(Arc::new(test));
         *rules = current;
     }

@@ -35,19 +35,11 @@ impl FindRewrite {
     pub fn rewrite(command: Doc<'_>, rules: &CollectionRules, moment: Moment) -> Result<Self> {
         let filter = doc_or_empty(command, "filter");
         let projection = command.get("projection").as_doc();
-        let names_ts = Parts {
-            filter: Some(filter),
-            sort: command.get("sort").as_doc(),
-            projection,
-            lets: command.get("let").as_doc(),
-            ..Parts::default()
-        }
-        .name_ts();
-        let shows_ts = moment.expose_ts || names_ts;
+        let shows_ts = moment.expose_ts || names_ts(command);
         let hidden = hidden(rules, shows_ts);
         let carried = Carried::new(projection.unwrap_or(Doc::EMPTY), rules);
         let is_key = is_true(command.get("returnKey"));
-        let testable = carried.complete && !is_key && rules.can_end();
+        let testable = carried.complete && !is_key;
 
         let number = |name| {
             command
@@ -95,10 +87,11 @@ impl FindRewrite {
             body: with_fields(command, &fields),
             rows: RowRule {
                 test: test.map(Arc::new),
-                whole: projection.is_none(),
+                whole: is_whole(command),
                 rides: false,
                 joined: Vec::new(),
                 cut: cut.collect(),
+                shows_ts,
                 ts_last: rules.stamped && rules.stores_ts && shows_ts && !is_key,
                 ts_since: projection.is_none().then_some(rules.since),
             },
@@ -106,6 +99,23 @@ impl FindRewrite {
             gathers,
         })
     }
+}
+
+/// Returns whether a find names `_ts`.
+pub fn names_ts(command: Doc<'_>) -> bool {
+    let parts = Parts {
+        filter: command.get("filter").as_doc(),
+        sort: command.get("sort").as_doc(),
+        projection: command.get("projection").as_doc(),
+        lets: command.get("let").as_doc(),
+        ..Parts::default()
+    };
+    parts.name_ts()
+}
+
+/// Returns whether the rows of a find are whole documents.
+pub fn is_whole(command: Doc<'_>) -> bool {
+    doc_or_empty(command, "projection").is_empty() && !is_true(command.get("returnKey"))
 }
 
 /// Returns the `_id` if a filter is nothing but an equality on it.

@@ -143,6 +143,7 @@ impl FindAndModify {
                 rides: false,
                 joined: Vec::new(),
                 cut: hidden.iter().map(|&name| name.into()).collect(),
+                shows_ts,
                 ts_last: rules.stamped && rules.stores_ts && shows_ts,
                 ts_since: None,
             },

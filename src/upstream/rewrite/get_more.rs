@@ -1,16 +1,17 @@
-//! CursorRules after their first batch: `getMore` and `killCursors`.
+//! Cursors after their first batch: `getMore` and `killCursors`.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::upstream::{Ask, Lost};
+use crate::upstream::{Ask, CollectionRules, Lost};
 use crate::value::{Doc, DocBuf};
 use crate::wire::Request;
 
-use super::carry::hidden;
 use super::cursors::{CursorRule, CursorRules};
 use super::rows::{RowRule, Window};
 use super::run::{Stop, is_ok};
-use super::{Moment, Rulebook, rows::Reply};
+use super::{Moment, Rulebook, aggregate, find, pipeline, rows::Reply};
 
 /// Continues a cursor. Its rows are looked at once more, at the moment of this command.
 pub async fn run<A: Ask, B: Rulebook>(
@@ -24,30 +25,14 @@ pub async fn run<A: Ask, B: Rulebook>(
     let database = super::namespaces::database(&request).to_owned();
     let collection = request.body().get("collection").as_str();
     let collection = collection.unwrap_or_default();
-    let rule = match cursors.get(id) {
-        Some(mut rule) => {
-            rule.follow(&database, collection, book);
-            rule
+    let mut rule = match cursors.get(id) {
+        Some(rule) => rule,
+        None if book.rules(&database, collection).is_none() => {
+            return Ok(ask.ask(request).await?);
         }
-        // The cursor is older than the rules, or another Sundown has opened it. Nothing is known of its rows but that the
-        // hidden fields are none of the client's.
-        None => {
-            let rules = book.rules(&database, collection);
-            if !rules.stamped {
-                return Ok(ask.ask(request).await?);
-            }
-            let cut = hidden(&rules, moment.expose_ts).iter();
-            CursorRule {
-                rows: RowRule {
-                    cut: cut.map(|&name| name.into()).collect(),
-                    ..RowRule::default()
-                },
-                window: Window::default(),
-                rules,
-                used: moment.now,
-            }
-        }
+        None => unknown(ask, id, moment).await?,
     };
+    rule.follow(&database, collection, book);
     request.exhaust_allowed = false;
     let reply = ask.ask(request).await?;
     if !is_ok(Doc::new(&reply)) {
@@ -66,6 +51,63 @@ pub async fn run<A: Ask, B: Rulebook>(
 }
 
 const CURSOR_NOT_FOUND: i32 = 43;
+
+/// Returns the rule of a cursor that is older than the rules, or that another Sundown has opened. The cluster knows the command
+/// that opened it.
+async fn unknown<A: Ask>(ask: &mut A, id: i64, moment: Moment) -> Result<CursorRule, Lost> {
+    let reply = ask.ask(opened_by(id)).await?;
+    let rows = Doc::new(&reply).get("cursor").as_doc();
+    let rows = rows.and_then(|cursor| cursor.get("firstBatch").as_array());
+    let row = rows.and_then(|rows| rows.first()?.value.as_doc());
+    let command = row.and_then(|row| row.get("command").as_doc());
+    let stages = command.and_then(|command| command.get("pipeline").as_array());
+    // If the cluster does not tell the command, nothing is known of the rows but that the hidden fields are none of the
+    // client's.
+    let (whole, names_ts) = match (command, stages) {
+        (Some(command), Some(stages)) => (pipeline::is_whole(stages), aggregate::names_ts(command)),
+        (Some(command), None) if command.has("find") => {
+            (find::is_whole(command), find::names_ts(command))
+        }
+        _ => (false, false),
+    };
+    Ok(CursorRule {
+        rows: RowRule {
+            whole,
+            shows_ts: moment.expose_ts || names_ts,
+            ..RowRule::default()
+        },
+        window: Window::default(),
+        rules: Arc::new(CollectionRules::NONE),
+        used: moment.now,
+    })
+}
+
+/// Returns the command that asks for the command by which a cursor was opened. Users need no right to see their own cursors.
+fn opened_by(id: i64) -> Request {
+    let body = DocBuf::build(|out| {
+        out.put_i32("aggregate", 1);
+        let mut stages = out.array("pipeline");
+        let mut stage = stages.doc();
+        let mut source = stage.doc("$currentOp");
+        source.put_bool("idleCursors", true);
+        // Of a router: its own cursors, and not those of the shards.
+        source.put_bool("localOps", true);
+        source.end();
+        stage.end();
+        let mut stage = stages.doc();
+        stage.doc("$match").put_i64("cursor.cursorId", id);
+        stage.end();
+        let mut stage = stages.doc();
+        stage
+            .doc("$project")
+            .put_str("command", "$cursor.originatingCommand");
+        stage.end();
+        stages.end();
+        out.doc("cursor").end();
+        out.put_str("$db", "admin");
+    });
+    Request::new(body.into_bytes())
+}
 
 /// Rewrites a cursor reply and remembers the rule if the cursor stays open.
 pub async fn finish<A: Ask>(

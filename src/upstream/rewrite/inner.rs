@@ -45,7 +45,7 @@ impl<B: Rulebook> Levels<'_, B> {
         let inner = match (named, &known) {
             // The joined documents can be tested once more, if nobody looks at them before they leave.
             (Some((db, coll)), Some(known))
-                if writing.outermost && rules.can_end() && stays(name, later) =>
+                if writing.outermost && !rules.is_none() && stays(name, later) =>
             {
                 let mut bytes = Vec::new();
                 let mut out = ArrayBuilder::begin(&mut bytes);

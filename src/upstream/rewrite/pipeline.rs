@@ -8,7 +8,9 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::query::stage::{Changes, ConditionPosition, DocumentsAfter, Entry, STAGES, StageParser};
+use crate::query::stage::{
+    Changes, ConditionPosition, DocumentsAfter, Entry, STAGES, StageParser, names,
+};
 use crate::ttl::OwnTtl;
 use crate::upstream::{CollectionRules, HIDDEN_FIELD};
 use crate::value::{ArrayBuilder, Doc, DocBuf, Elem, ValueRef};
@@ -43,6 +45,8 @@ pub struct RowFacts {
     pub hidden: bool,
     /// They stand for one document each and hold what the rule needs.
     pub testable: bool,
+    /// They are whole documents.
+    pub whole: bool,
     /// They may stand for one document each. Then its fields that the rule needs ride in the hidden field.
     pub rides: bool,
     /// They have these fields only for the test.
@@ -99,7 +103,8 @@ impl<B: Rulebook> Levels<'_, B> {
             rules,
             rows: RowFacts {
                 hidden: rules.stamped,
-                testable: outermost && rules.can_end(),
+                testable: outermost && !rules.is_none(),
+                whole: is_whole(stages),
                 ..RowFacts::default()
             },
             outermost,
@@ -391,9 +396,10 @@ impl RowFacts {
         let cut = cut.chain(riding.then(|| HIDDEN_FIELD.into()));
         Ok(RowRule {
             test: test.map(Arc::new),
-            whole: false,
+            whole: self.whole,
             rides: self.rides,
             cut: cut.collect(),
+            shows_ts,
             ts_last: self.hidden && rules.stores_ts && shows_ts,
             joined: self.joined,
             ts_since: None,
@@ -457,6 +463,14 @@ impl StageOutput<'_, '_, '_> {
     }
 }
 
+/// Returns whether the rows of a pipeline are whole documents.
+pub fn is_whole(stages: Doc<'_>) -> bool {
+    names(stages).all(|stage| {
+        let row = STAGES.find(stage.name_bytes());
+        row.is_some_and(|row| matches!(row.facts.changes, Changes::Nothing))
+    })
+}
+
 fn replaces_root(stage: &str) -> bool {
     matches!(stage, "$replaceRoot" | "$replaceWith")
 }
@@ -465,7 +479,7 @@ fn replaces_root(stage: &str) -> bool {
 fn touches(rules: &CollectionRules, row: &Entry, stage: &Elem<'_>) -> bool {
     let reads = |path: &str| {
         let path = path.strip_prefix('$').unwrap_or(path);
-        let own = EndedPredicate::needs_expr(rules) && root(path) == OwnTtl::FIELD;
+        let own = rules.stamped && root(path) == OwnTtl::FIELD;
         own || date_rules(rules).any(|rule| root(&rule.path) == root(path))
     };
     let mut touched = false;

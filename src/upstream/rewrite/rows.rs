@@ -22,6 +22,8 @@ pub struct RowRule {
     pub rides: bool,
     /// Root fields to cut off.
     pub cut: Arc<[Box<str>]>,
+    /// The command names `_ts`, or all commands see it.
+    pub shows_ts: bool,
     /// Rows end with `_ts`.
     pub ts_last: bool,
     /// Fields that hold documents of other collections.

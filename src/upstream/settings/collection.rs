@@ -117,6 +117,10 @@ impl CollectionInfo {
         self.shape == NameKind::Missing || self.indexes.iter().any(unique)
     }
 
+    pub fn is_capped(&self) -> bool {
+        self.options.get_bool("capped").unwrap_or(false)
+    }
+
     /// Returns the indexes that clients see.
     pub fn client_indexes(&self) -> impl Iterator<Item = &Document> {
         self.indexes.iter().filter(|index| !is_physical(index))

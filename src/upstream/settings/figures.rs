@@ -85,18 +85,21 @@ impl RuleSettings {
         }
     }
 
-    /// Deletes the documents that have ended.
+    /// Deletes the documents that have ended. Returns how many those were.
     pub async fn free_ended(
         &self,
         database: &str,
         collection: &str,
         rules: &CollectionRules,
         now: Millis,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         let namespace = format!("{database}.{collection}");
-        let deleted = delete_ended(&self.0.cluster, &namespace, rules, now).await?;
+        let mut deleted = delete_ended(&self.0.cluster, &namespace, rules, now).await?;
+        if let Some((former, until)) = rules.former_at(now) {
+            deleted += delete_ended(&self.0.cluster, &namespace, former, until).await?;
+        }
         let counter = &self.0.sweeper.deleted;
         counter.fetch_add(deleted, Ordering::Relaxed);
-        Ok(())
+        Ok(deleted)
     }
 }

@@ -283,6 +283,7 @@ fn compose(
     let shown = shown.filter(|shown| !found.indexes.iter().any(|real| is_named(real, &shown.name)));
     Arc::new(CollectionRules {
         unique_keys: found.has_unique_keys(),
+        capped: found.is_capped(),
         ts_index: shown.map(|shown| shown.name.as_str().into()),
         ..rules
     })

@@ -2,6 +2,8 @@
 
 use bson::{Bson, DateTime, bson, doc};
 
+use crate::ttl::DefaultTtl;
+
 use super::world::{START, World, code, documents, ids, request};
 
 #[test]
@@ -109,6 +111,52 @@ fn a_cursor_does_not_return_what_has_ended_meanwhile() {
             assert_eq!(text.contains("ttl"), has_ttl, "{projection} {text}");
             assert!(world.cursors.is_empty());
         }
+    }
+}
+
+/// A cursor is older than the rules: they hold for its rows, as far as these tell what the rule needs.
+#[test]
+fn a_cursor_follows_rules_that_begin_while_it_is_open() {
+    let whole = doc! {"find": "a", "sort": {"_id": 1}, "batchSize": 0};
+    let stages = bson!([{"$match": {}}, {"$sort": {"_id": 1}}]);
+    let pipeline = doc! {"aggregate": "a", "pipeline": stages, "cursor": {"batchSize": 0}};
+    let mut projected = whole.clone();
+    projected.insert("projection", doc! {"_id": 1});
+    let at = Bson::from(DateTime::from_millis(START - 50_000));
+    type Rules = fn(&mut World);
+    let none: Rules = |_| {};
+    let off: Rules = |world| {
+        world.default_ttl("a", 10);
+        world.change("a", |rules| rules.default = DefaultTtl::Off);
+    };
+    let dates: Rules = |world| world.date_index("a", "other", 5);
+    let ten: Rules = |world| world.default_ttl("a", 10);
+    let on_at: Rules = |world| world.date_index("a", "at", 5);
+    for (before, command, after, left) in [
+        (none, &whole, ten, bson!([2])),
+        (none, &pipeline, ten, bson!([2])),
+        (none, &whole, on_at, bson!([1, 2])),
+        (off, &whole, ten, bson!([2])),
+        (off, &pipeline, ten, bson!([2])),
+        (off, &projected, ten, bson!([2])),
+        (dates, &whole, ten, bson!([2])),
+        (dates, &pipeline, on_at, bson!([1, 2])),
+        // Nobody knows what the rule needs.
+        (none, &projected, ten, bson!([1, 2, 3])),
+        (off, &projected, on_at, bson!([1, 2, 3])),
+    ] {
+        let mut world = World::new();
+        before(&mut world);
+        world.insert(bson!([{"_id": 1}, {"_id": 2, "ttl": -1}, {"_id": 3, "at": at.clone()}]));
+        let reply = world.run(command.clone());
+        let cursor = reply.get_document("cursor").unwrap();
+        let id = cursor["id"].clone();
+        after(&mut world);
+        world.wait(10);
+        let more = world.run(doc! {"getMore": id, "collection": "a"});
+        let rows = &more.get_document("cursor").unwrap()["nextBatch"];
+        assert_eq!(ids(rows), left, "{command}");
+        assert!(!rows.to_string().contains("_sundown"), "{rows}");
     }
 }
 

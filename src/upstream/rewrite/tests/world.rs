@@ -134,6 +134,13 @@ impl World {
         self.book.set(collection, rules);
     }
 
+    /// Changes the rules of a collection.
+    pub fn change(&mut self, collection: &str, change: impl FnOnce(&mut CollectionRules)) {
+        let mut rules = (*self.book.rules("", collection)).clone();
+        change(&mut rules);
+        self.book.set(collection, rules);
+    }
+
     pub fn wait(&mut self, seconds: i64) {
         self.now += seconds * 1000;
     }

@@ -4,7 +4,9 @@ use bson::Document;
 use bytes::Bytes;
 
 use super::switch::{is_plain, same_key, switch, with_default};
-use super::{collection, database, invalid, is_ok, rewritten, validator, virtual_index};
+use super::{
+    ask_once_free, collection, database, invalid, is_ok, rewritten, validator, virtual_index,
+};
 use crate::args::{Arg, NUMBERS, fields};
 use crate::error::{Code, Error, Result};
 use crate::ttl::{
@@ -75,7 +77,7 @@ pub async fn coll_mod(
     if !plan.lost.is_empty() {
         change.hold_dates(before).await?;
     }
-    let reply = ask.ask(own).await?;
+    let reply = ask_once_free(settings, ask, own).await?;
     if !is_ok(&reply) {
         change.close().await?;
         return Ok(reply);

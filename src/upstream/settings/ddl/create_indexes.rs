@@ -3,7 +3,9 @@
 use bytes::Bytes;
 
 use super::switch::{is_plain, switch, with_default};
-use super::{collection, count_indexes, database, documents, is_ok, rewritten, virtual_index};
+use super::{
+    ask_once_free, collection, count_indexes, database, documents, is_ok, rewritten, virtual_index,
+};
 use crate::error::{Code, Error, Result};
 use crate::ttl::{DefaultTtl, Expiry, IndexingMode, TsIndex, check_mode, is_ts_key, names_ts};
 use crate::upstream::settings::RuleSettings;
@@ -36,7 +38,7 @@ pub async fn create_indexes(
     if wanted.default.is_none() && !wanted.expires {
         return match known {
             Some(setting) => create_plain(settings, ask, request, &wanted, &setting).await,
-            None => ask.ask(request.clone()).await,
+            None => ask_once_free(settings, ask, request.clone()).await,
         };
     }
     let mut change = settings.0.begin(database, name).await?;
@@ -60,7 +62,7 @@ pub async fn create_indexes(
         true => 1,
         false => count_indexes(change.setting(), &change.found),
     };
-    let reply = ask.ask(wanted.cluster_part(request)).await?;
+    let reply = ask_once_free(settings, ask, wanted.cluster_part(request)).await?;
     if !is_ok(&reply) {
         change.end().await?;
         return Ok(reply);
@@ -92,11 +94,11 @@ async fn create_plain(
     let (database, name) = (database(request)?, collection(request)?);
     let found = settings.0.find(database, name).await?;
     if found.uuid != setting.uuid {
-        return ask.ask(request.clone()).await;
+        return ask_once_free(settings, ask, request.clone()).await;
     }
     wanted.check(setting, &found)?;
     let before = count_indexes(setting, &found);
-    let reply = ask.ask(request.clone()).await?;
+    let reply = ask_once_free(settings, ask, request.clone()).await?;
     if !is_ok(&reply) {
         return Ok(reply);
     }

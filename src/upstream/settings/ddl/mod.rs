@@ -24,9 +24,11 @@ pub use list::{list_collections, list_databases, list_indexes};
 
 use bytes::Bytes;
 
+use super::RuleSettings;
 use super::collection::CollectionInfo;
 use super::record::{SettingRecord, is_named};
 use crate::error::{Code, Error, Result};
+use crate::upstream::{Ask, Lost};
 use crate::value::{Doc, DocBuf, DocBuilder, ValueRef};
 use crate::wire::Request;
 
@@ -71,6 +73,31 @@ fn rewritten(
     Request {
         body: Bytes::from(body.into_bytes()),
         ..request.clone()
+    }
+}
+
+/// Sends a command that makes an index unique. If the cluster finds keys that several documents hold, those that have ended are
+/// deleted, and it is asked once more.
+async fn ask_once_free(
+    settings: &RuleSettings,
+    ask: &mut impl Ask,
+    request: Request,
+) -> Result<Bytes, Lost> {
+    let (database, name) = (database(&request)?, collection(&request)?);
+    loop {
+        let reply = ask.ask(request.clone()).await?;
+        let code = Doc::new(&reply).get("code").as_i32().map(Code::numbered);
+        if !matches!(
+            code,
+            Some(Code::DuplicateKey | Code::CannotConvertIndexToUnique)
+        ) {
+            return Ok(reply);
+        }
+        let rules = settings.rules(database, name).await?;
+        let freed = settings.free_ended(database, name, &rules, settings.now());
+        if freed.await? == 0 {
+            return Ok(reply);
+        }
     }
 }
 

@@ -24,7 +24,7 @@ pub fn check_shape(found: &CollectionInfo) -> Result<()> {
     match found.shape {
         NameKind::View => cannot("view"),
         NameKind::TimeSeries => cannot("time-series collection"),
-        _ if found.options.get_bool("capped").unwrap_or(false) => cannot("capped collection"),
+        _ if found.is_capped() => cannot("capped collection"),
         _ => Ok(()),
     }
 }
