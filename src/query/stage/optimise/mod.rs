@@ -35,13 +35,20 @@ const RULES: &[Rule] = &[
     sort_forward::sort_forward,
 ];
 
-/// Applies the rules until none fits.
+/// Applies the rules until none fits. Every rule brings a stage nearer to the source or joins two, so this comes to an end.
 pub(super) fn optimise(steps: &mut Vec<PipelineStep>) -> Result<()> {
+    // Each stage passes every other one a few times at most.
+    let enough = 16 * (steps.len() + 1).pow(2);
+    let mut applied = 0;
     let mut at = 0;
     while at < steps.len() {
         interrupt::tick(1)?;
         match apply(steps, at)? {
-            true => at = at.saturating_sub(1),
+            true => {
+                at = at.saturating_sub(1);
+                applied += 1;
+                debug_assert!(applied < enough, "two rules undo each other's work");
+            }
             false => at += 1,
         }
     }

@@ -42,11 +42,16 @@ pub(super) fn limit_before_unwind(steps: &mut Vec<PipelineStep>, at: usize) -> R
     Ok(true)
 }
 
-/// Returns whether at most so many rows leave these steps. The limit may have moved on towards the source.
-fn is_limited(before: &[PipelineStep], most: u64) -> bool {
-    let mut steps = before.iter().rev().skip_while(|step| overtaken(step));
-    match steps.next().map(|step| &step.stage) {
-        Some(Stage::Limit(limit) | Stage::Sort(_, Some(limit))) => *limit <= most,
-        _ => false,
+/// Returns whether at most so many rows leave these steps. The limit may have moved on towards the source, and has grown
+/// where it moved before a `$skip`.
+fn is_limited(before: &[PipelineStep], mut most: u64) -> bool {
+    for step in before.iter().rev() {
+        match &step.stage {
+            Stage::Limit(limit) | Stage::Sort(_, Some(limit)) => return *limit <= most,
+            Stage::Skip(count) => most = most.saturating_add(*count),
+            _ if overtaken(step) => {}
+            _ => return false,
+        }
     }
+    false
 }
