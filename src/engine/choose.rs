@@ -87,7 +87,7 @@ mod tests {
             units.set(units.get() + more);
         };
         let plan = observe::ticks(observer, || {
-            order_ids(&collection, &filter, None, at)?;
+            order_ids(&collection, &filter, None, None, at)?;
             choose(&collection, &filter, None, None, at)
         });
         let plan::AccessPath::IndexScan(scan) = plan.unwrap().access else {

@@ -1,10 +1,12 @@
-//! Building the ordered index of `_id`s, before planning a query that asks for a range or an order of `_id`s.
+//! Building the ordered index of `_id`s, before planning a query that asks for a range or an order of `_id`s, or names
+//! their index in a hint.
 //!
 //! The map from `_id` to record supports neither. Planning itself writes nothing, so a caller that plans a query calls
 //! [`order_ids`] first.
 
 use std::sync::Arc;
 
+use super::plan::Hint;
 use crate::error::Result;
 use crate::interrupt::{self, Background, in_background};
 use crate::query::filter::{CompareOp, Filter, FilterNode, Test};
@@ -19,12 +21,14 @@ pub fn order_ids(
     collection: &Arc<Collection>,
     filter: &Filter,
     sort: Option<&Sort>,
+    hint: Option<&Hint>,
     at: ReadPoint,
 ) -> Result<()> {
     let sorts = sort
         .and_then(|sort| sort.parts().next())
         .is_some_and(|(path, _)| path.as_str() == ID_FIELD);
-    if !sorts && !wants_range(filter.root())? {
+    let hinted = hint.is_some_and(Hint::names_ids);
+    if !sorts && !hinted && !wants_range(filter.root())? {
         return Ok(());
     }
     let Some(mut build) = collection.begin_id_order(at.now()) else {

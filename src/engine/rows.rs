@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::Mutex;
 
-use super::access::{SlicePace, Walk, dropped};
+use super::access::{SlicePace, Walk, check_in_place};
 use super::plan::AccessPath;
 use crate::effort::Effort;
 use crate::error::Result;
@@ -23,7 +23,8 @@ pub struct SourceHandles(Arc<SharedHandles>);
 
 #[derive(Debug)]
 struct SharedHandles {
-    known: Mutex<Vec<Arc<Collection>>>,
+    /// Each with the number of its renames when it was added.
+    known: Mutex<Vec<(Arc<Collection>, u32)>>,
     /// The number of the cursor's running command, counted from its first.
     command: AtomicU32,
     /// The read point of the running command.
@@ -81,26 +82,24 @@ impl SourceHandles {
         let mut known = self.0.known.lock();
         let at = known
             .iter()
-            .position(|other| Arc::ptr_eq(other, collection))
+            .position(|(other, _)| Arc::ptr_eq(other, collection))
             .unwrap_or_else(|| {
-                known.push(Arc::clone(collection));
+                known.push((Arc::clone(collection), collection.renames()));
                 known.len() - 1
             });
         at as u32
     }
 
     /// Removes the rows whose documents have expired or were removed by the read point `at`. Fails if their collection was
-    /// dropped.
+    /// dropped or renamed.
     pub fn retain_visible(&self, batch: &mut RowBatch, at: ReadPoint) -> Result<()> {
         let known = self.0.known.lock().clone();
-        for (number, collection) in known.iter().enumerate() {
+        for (number, (collection, renames)) in known.iter().enumerate() {
             collection.read(at, |view| {
                 batch.retain(0, |row| match row.origin {
                     Some(origin) if origin.source as usize == number => {
-                        if view.is_dropped() {
-                            return Err(dropped(view));
-                        }
-                        Ok(view.get(RecordId(origin.record)).is_some())
+                        let in_place = check_in_place(view, *renames);
+                        in_place.map(|()| view.get(RecordId(origin.record)).is_some())
                     }
                     _ => Ok(true),
                 })

@@ -198,7 +198,7 @@ impl EngineSources {
         let plan = match &reading.between {
             Some(ends) => between(&collection, hint, ends, sort, at)?,
             None => {
-                order_ids(&collection, &reading.filter, sort, at)?;
+                order_ids(&collection, &reading.filter, sort, hint, at)?;
                 choose(&collection, &reading.filter, sort, hint, at)?
             }
         };

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::direction::SortDirection;
-use crate::value::{Path, Val, ValueRef, compare};
+use crate::value::{Path, ValueRef, compare};
 
 #[derive(Debug)]
 pub enum ElementOrder {
@@ -16,20 +16,14 @@ pub enum ElementOrder {
 // === impl ElementOrder ===
 
 impl ElementOrder {
-    /// Compares two elements. `key` returns the value at a path of an element.
-    pub fn compare<'v>(
-        &self,
-        left: ValueRef<'v>,
-        right: ValueRef<'v>,
-        key: impl Fn(&Path, ValueRef<'v>) -> Val<'v>,
-    ) -> Ordering {
+    pub fn compare(&self, left: ValueRef<'_>, right: ValueRef<'_>) -> Ordering {
         match self {
             Self::Whole(direction) => direction.apply(compare(left, right)),
             Self::Fields(fields) => fields
                 .iter()
                 .map(|(path, direction)| {
-                    let order = compare(key(path, left).as_ref(), key(path, right).as_ref());
-                    direction.apply(order)
+                    let (left, right) = (path.element_key(left), path.element_key(right));
+                    direction.apply(compare(left, right))
                 })
                 .find(|order| order.is_ne())
                 .unwrap_or(Ordering::Equal),

@@ -7,7 +7,7 @@ use super::direction::SortDirection;
 use super::expr::FieldPath;
 use crate::error::{Code, Error, Result};
 use crate::interrupt;
-use crate::value::{Doc, Path, Type, ValueRef, key, keys};
+use crate::value::{Doc, DocBuf, Path, Type, ValueRef, key, keys};
 
 /// A parsed sort such as `{a: 1, "b.c": -1}`. With an empty sort every document has the same key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -96,6 +96,24 @@ impl Sort {
         Ok(())
     }
 
+    /// Appends the document's sort key as `$top` and its like see it: they evaluate the paths as expressions, and open only
+    /// the arrays that result.
+    pub fn evaluated_key(&self, doc: Doc<'_>, out: &mut Vec<u8>) -> Result<()> {
+        let meets_array = |path: &Path| path.get_until_array(doc).ty() == Type::Array;
+        if !self.paths.iter().any(meets_array) {
+            return self.key(doc, out);
+        }
+        let mut by_value = Self::default();
+        let mut values = DocBuf::new();
+        for (at, (path, descending)) in self.parts().enumerate() {
+            let name = at.to_string();
+            values.put(&name, path.get_expr(doc).as_ref());
+            by_value.paths.push(Path::parse(&name));
+            by_value.descending.push(descending);
+        }
+        by_value.key(values.as_doc(), out)
+    }
+
     /// Appends the first of all keys that the document would have in an index on these paths.
     fn least_key(&self, doc: Doc<'_>, out: &mut Vec<u8>) -> Result<()> {
         let mut least: Option<SmallVec<[u8; 64]>> = None;
@@ -171,7 +189,6 @@ mod tests {
     use bson::{Bson, Decimal128, doc};
 
     use super::*;
-    use crate::value::DocBuf;
 
     fn parse(spec: bson::Document) -> Result<Sort> {
         Sort::parse(DocBuf::from(spec).as_doc())

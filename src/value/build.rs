@@ -206,6 +206,12 @@ impl<'b> ArrayBuilder<'b> {
         }
     }
 
+    /// Appends elements that are already encoded. They must have the names that follow in the array.
+    pub fn put_body(&mut self, elements: &[u8]) -> &mut Self {
+        self.doc.put_body(elements);
+        self
+    }
+
     /// Appends one document with that index to the body of an array. `write` appends the document.
     #[inline]
     pub fn element(out: &mut Vec<u8>, index: u32, write: impl FnOnce(&mut Vec<u8>)) {

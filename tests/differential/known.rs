@@ -195,11 +195,13 @@ const KNOWN: &[Known] = &[
     },
     // Faults.
     Known {
-        reason: "fault: FAULTS.md B7: the place of a field that is computed inside a value that is no document, or removed and set again",
+        reason: "fault: FAULTS.md B7: a field that is removed and set again loses its place in a $sort, $group, $lookup or $unwind between",
         is: |found, _| {
             let sorted = || changed(found, reply::sorted_deeply);
+            let blocks = ["$sort", "$group", "$lookup", "$unwind"];
             found.both_answer()
                 && found.computes()
+                && blocks.iter().any(|name| found.says(name))
                 && (same_when(found, reply::sorted_deeply) || ends_with_an_empty_batch(&sorted()))
         },
     },
@@ -236,10 +238,11 @@ const KNOWN: &[Known] = &[
         },
     },
     Known {
-        reason: "fault: FAULTS.md B11: which document $top and $bottom take of those that sort alike, and by an array",
+        reason: "8.2: $top and $bottom sort an array by its first element in the order (accumulator_multi.cpp, sortFields0)",
         is: |found, _| {
             let tops = ["$top", "$topN", "$bottom", "$bottomN"];
             found.both_answer()
+                && found.script_has(|value| matches!(value, Bson::Array(_)))
                 && tops.iter().any(|name| found.says(name))
                 && same_but_for(found, &found.fields_made_by(&tops))
         },

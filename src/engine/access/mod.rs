@@ -181,8 +181,11 @@ impl Walk {
         std::iter::once(&self.access).chain(self.later.iter().rev())
     }
 
-    /// Frees the buffers until the next command needs the walk again. Returns the number of bytes that it still uses.
+    /// Frees the buffers until the next command needs the walk again. Returns the number of bytes that it still uses. From
+    /// here on the walk notices a rename or a drop, even if it has not read anything yet.
     pub fn suspend(&mut self) -> usize {
+        self.renames_at_start
+            .get_or_insert_with(|| self.collection.renames());
         self.scratch = Vec::new();
         self.copies = Vec::new();
         let size = match self.first_size {
@@ -258,14 +261,7 @@ impl Walk {
     /// Checks that the collection is still the one that the walk began with.
     fn enter(&mut self, view: &View<'_>) -> Result<()> {
         match self.renames_at_start {
-            Some(_) if view.is_dropped() => return Err(dropped(view)),
-            Some(renames) if renames != view.renames() => {
-                return Err(Error::new(
-                    Code::QueryPlanKilled,
-                    format!("collection renamed to '{}'", view.namespace()),
-                ));
-            }
-            Some(_) => {}
+            Some(renames) => check_in_place(view, renames)?,
             None => self.renames_at_start = Some(view.renames()),
         }
         if std::mem::take(&mut self.renewed) {
@@ -310,12 +306,16 @@ impl Walk {
     }
 }
 
-/// Returns the error for a walk whose collection was dropped.
-pub fn dropped(view: &View<'_>) -> Error {
-    Error::new(
-        Code::QueryPlanKilled,
-        format!("collection dropped: {}", view.namespace()),
-    )
+/// Fails if a collection that is read in steps was dropped, or renamed more often than it was when the reading began.
+pub fn check_in_place(view: &View<'_>, renames_at_start: u32) -> Result<()> {
+    let message = if view.is_dropped() {
+        format!("collection dropped: {}", view.namespace())
+    } else if view.renames() != renames_at_start {
+        format!("collection renamed to '{}'", view.namespace())
+    } else {
+        return Ok(());
+    };
+    Err(Error::new(Code::QueryPlanKilled, message))
 }
 
 #[cfg(test)]

@@ -92,14 +92,9 @@ impl Selection {
 
     /// Returns a walk for a reader. It ignores the sort.
     pub fn walk(&self, collection: Arc<Collection>, at: ReadPoint) -> Result<Walk> {
-        order_ids(&collection, self.wanted.filter(), None, at)?;
-        let plan = choose(
-            &collection,
-            self.wanted.filter(),
-            None,
-            self.hint.as_ref(),
-            at,
-        )?;
+        let (filter, hint) = (self.wanted.filter(), self.hint.as_ref());
+        order_ids(&collection, filter, None, hint, at)?;
+        let plan = choose(&collection, filter, None, hint, at)?;
         Ok(Walk::new(collection, plan.access)
             .exact(plan.exact)
             .show_ts(self.names_ts))
@@ -108,8 +103,9 @@ impl Selection {
     /// Returns the plan for a writer.
     pub fn plan(&self, collection: &Arc<Collection>, at: ReadPoint) -> Result<Plan<'_>> {
         let (filter, sort) = (self.wanted.filter(), self.sort.as_ref());
-        order_ids(collection, filter, sort, at)?;
-        choose(collection, filter, sort, self.hint.as_ref(), at)
+        let hint = self.hint.as_ref();
+        order_ids(collection, filter, sort, hint, at)?;
+        choose(collection, filter, sort, hint, at)
     }
 
     /// Returns a picker that yields the documents one by one, for a writer.

@@ -148,14 +148,17 @@ impl AccumulatorState for TopValues {
     fn add(&mut self, input: Input<'_>) -> Result<()> {
         let bottom = self.spec.bottom;
         let mut key = Vec::new();
-        self.spec.order.key(input.doc, &mut key)?;
-        let at = self.kept.partition_point(|before| before.key <= key);
+        self.spec.order.evaluated_key(input.doc, &mut key)?;
         let full = self.kept.len() >= self.n;
-        // The position just past the worst entry that is kept.
-        let beyond = if bottom { 0 } else { self.kept.len() };
-        if full && at == beyond {
+        // Of documents with equal keys the earlier one stays.
+        let worse = match bottom {
+            true => self.kept.first().is_some_and(|worst| key <= worst.key),
+            false => self.kept.last().is_some_and(|worst| key >= worst.key),
+        };
+        if full && worse {
             return Ok(());
         }
+        let at = self.kept.partition_point(|before| before.key <= key);
         let output = input.value.or_null().to_value();
         let new = TopEntry { key, output };
         self.size += new.cost();

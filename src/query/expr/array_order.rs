@@ -149,14 +149,6 @@ pub fn check_n(value: ValueRef<'_>) -> Result<usize> {
 
 // === impl SortArray ===
 
-/// Returns the value by which an element is sorted. A missing value counts as null, as in any sort.
-fn sort_key<'v>(path: &Path, element: ValueRef<'v>) -> Val<'v> {
-    match path.get_expr_in(element) {
-        missing if missing.as_ref().is_missing() => Val::NULL,
-        found => found,
-    }
-}
-
 impl ExprOp for SortArray {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
         let input = self.input.eval_in(env)?;
@@ -174,7 +166,7 @@ impl ExprOp for SortArray {
             )
         })?;
         let mut all: Vec<_> = items(array).collect();
-        all.sort_by(|a, b| self.order.compare(*a, *b, sort_key));
+        all.sort_by(|a, b| self.order.compare(*a, *b));
         build(all)
     }
 

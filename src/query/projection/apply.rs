@@ -9,6 +9,7 @@ use crate::query::{Expr, Filter, Vars};
 use crate::value::{ArrayBuilder, Doc, DocBuilder, Type, ValueRef, check_computed};
 
 /// The context that all levels share.
+#[derive(Clone, Copy)]
 struct ProjectionWalk<'r> {
     mode: ProjectionMode,
     root: Doc<'r>,
@@ -16,6 +17,8 @@ struct ProjectionWalk<'r> {
     position: Option<usize>,
     /// The offset of the new document in its buffer.
     start: usize,
+    /// False inside an array that is an element of an array. `$slice` does not go there.
+    slices: bool,
 }
 
 /// Appends the projected document. On failure it appends nothing.
@@ -33,6 +36,7 @@ pub(super) fn apply(
         vars,
         position,
         start,
+        slices: true,
     };
     let mut builder = DocBuilder::begin(out);
     let result = walk.document(&projection.root, doc, &mut builder);
@@ -80,7 +84,8 @@ impl ProjectionWalk<'_> {
                 pending = iter.rest();
             }
             let element = between(before, iter.rest());
-            *placed = self.field(name, node, elem.value, element, out)?;
+            *placed = true;
+            self.field(name, node, elem.value, element, out)?;
         }
         if self.mode.keeps_others() {
             out.put_body(pending);
@@ -91,8 +96,7 @@ impl ProjectionWalk<'_> {
         Ok(())
     }
 
-    /// Writes a field that the tree names. `element` holds the bytes of the whole field, with its name. Returns `false` if
-    /// computed fields below it must still be appended at the end.
+    /// Writes a field that the tree names. `element` holds the bytes of the whole field, with its name.
     fn field(
         &self,
         name: &str,
@@ -100,7 +104,7 @@ impl ProjectionWalk<'_> {
         value: ValueRef<'_>,
         element: &[u8],
         out: &mut DocBuilder<'_>,
-    ) -> Result<bool> {
+    ) -> Result<()> {
         match node {
             ProjectionNode::Keep => {
                 out.put_body(element);
@@ -118,8 +122,8 @@ impl ProjectionWalk<'_> {
                 }
             }
             ProjectionNode::Slice(slice) => match value.as_array() {
-                Some(array) => slice.write(name, array, out),
-                None => {
+                Some(array) if self.slices => slice.write(name, array, out),
+                _ => {
                     out.put_body(element);
                 }
             },
@@ -152,12 +156,15 @@ impl ProjectionWalk<'_> {
                         out.put_body(element);
                     }
                     ProjectionMode::Add => self.document(inner, Doc::EMPTY, &mut out.doc(name))?,
-                    // A scalar has no fields to include. Computed fields below replace it, at the end.
-                    ProjectionMode::Include => return Ok(false),
+                    // A scalar has no fields to include. Computed fields below replace it, in its place.
+                    ProjectionMode::Include if inner.computed => {
+                        self.document(inner, Doc::EMPTY, &mut out.doc(name))?;
+                    }
+                    ProjectionMode::Include => {}
                 },
             },
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Appends the computed fields that are not yet placed, in the order of the specification.
@@ -208,8 +215,12 @@ impl ProjectionWalk<'_> {
             }
             Type::Array => {
                 let mut nested = out.array();
+                let inside = Self {
+                    slices: false,
+                    ..*self
+                };
                 for elem in Doc::new(value.data()) {
-                    self.item(tree, elem.value, &mut nested)?;
+                    inside.item(tree, elem.value, &mut nested)?;
                 }
             }
             _ if self.mode == ProjectionMode::Exclude => {

@@ -13,11 +13,13 @@ mod add_fields;
 mod apply;
 mod origin;
 mod parse;
+mod places;
 mod slice;
 #[cfg(test)]
 mod tests;
 mod tree;
 
+pub use places::in_places;
 pub use slice::SliceField;
 pub use tree::Projection;
 

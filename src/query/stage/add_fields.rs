@@ -67,4 +67,8 @@ impl DocumentMap for AddFields {
     fn origin(&self, path: &Path) -> PathOrigin {
         self.0.origin(path)
     }
+
+    fn projection(&self) -> Option<&Projection> {
+        Some(&self.0)
+    }
 }

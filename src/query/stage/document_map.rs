@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Flow, Row, RowBatch, RowContext, Rows, StageOp};
 use crate::error::Result;
 use crate::interrupt;
-use crate::query::{PathOrigin, Survey, Vars};
+use crate::query::{PathOrigin, Projection, Survey, Vars};
 use crate::value::{Doc, Path};
 
 /// Turns a document into another one.
@@ -19,6 +19,11 @@ pub trait DocumentMap: Send + Sync {
     /// Returns where the value at a path of the new document comes from.
     fn origin(&self, _: &Path) -> PathOrigin {
         PathOrigin::Computed
+    }
+
+    /// Returns the projection that the stage is, if it is one.
+    fn projection(&self) -> Option<&Projection> {
+        None
     }
 }
 
@@ -63,6 +68,10 @@ impl StageOp for Mapped {
 
     fn origin(&self, path: &Path) -> PathOrigin {
         self.0.origin(path)
+    }
+
+    fn as_map(&self) -> Option<&Arc<dyn DocumentMap>> {
+        Some(&self.0)
     }
 }
 

@@ -33,8 +33,7 @@ struct LookupRows {
     /// The pipeline of that row, if it takes more than one step.
     inner: Option<RowPipeline>,
     found: RowBatch,
-    array: Vec<u8>,
-    /// The array for every row, if it does not depend on the row. It is valid only for the command that found it.
+    /// The elements of the array for every row, if they do not depend on the row. They are valid only for the command that found them.
     /// Comparing `now` is not enough, because a TTL rule may have changed between two commands with the same `now`.
     same: Option<(u32, Vec<u8>)>,
 }
@@ -62,7 +61,6 @@ impl StageOp for Lookup {
             row: 0,
             inner: None,
             found: RowBatch::new(),
-            array: Vec::new(),
             same: None,
         })
     }
@@ -155,7 +153,6 @@ impl Rows for LookupRows {
     }
 
     fn suspend(&mut self) -> usize {
-        self.array = Vec::new();
         self.found = RowBatch::new();
         // The next command must search again.
         self.same = None;
@@ -175,10 +172,10 @@ impl LookupRows {
         let mut inner = match self.inner.take() {
             Some(inner) => inner,
             None => {
-                if let Some((found_by, array)) = &self.same
+                if let Some((found_by, elements)) = &self.same
                     && *found_by == cx.sources.command()
                 {
-                    emit(&stage.into, row.doc, array, row.origin, out);
+                    emit(&stage.into, row, elements, out);
                     return Ok(true);
                 }
                 match RowPipeline::open(stage, row, cx, &mut self.found, out)? {
@@ -191,13 +188,9 @@ impl LookupRows {
             self.inner = Some(inner);
             return Ok(false);
         }
-        self.array.clear();
-        let mut array = DocBuilder::begin(&mut self.array);
-        array.put_body(&inner.elements);
-        array.end();
-        emit(&stage.into, row.doc, &self.array, row.origin, out);
+        emit(&stage.into, row, &inner.elements, out);
         if stage.is_uncorrelated() {
-            self.same = Some((cx.sources.command(), self.array.clone()));
+            self.same = Some((cx.sources.command(), inner.elements));
         }
         Ok(true)
     }
@@ -226,9 +219,12 @@ fn join_at_once(
     })
 }
 
-fn emit(into: &Path, doc: Doc<'_>, array: &[u8], origin: Option<Origin>, out: &mut RowBatch) {
-    let _ = out.push_with(origin, |bytes| {
-        into.put(doc, ValueRef::array(Doc::new(array)), bytes);
+/// Appends the row with an array of these elements.
+fn emit(into: &Path, row: Row<'_>, elements: &[u8], out: &mut RowBatch) {
+    let _ = out.push_with(row.origin, |bytes| {
+        into.put_with(row.doc, bytes, |builder, name| {
+            builder.array(name).put_body(elements);
+        });
         Ok::<_, ()>(true)
     });
 }
@@ -331,13 +327,14 @@ impl RowPipeline {
             found.restart(usize::MAX);
             let flow = self.rows.fill(&mut cx, found)?;
             for row in found.iter() {
+                // Nested lookups multiply, so the limit is tested before the memory is taken.
+                if let Some(from) = from {
+                    check_joined(self.elements.len() + row.doc.bytes().len(), from)?;
+                }
                 ArrayBuilder::element(&mut self.elements, self.count, |out| {
                     out.extend_from_slice(row.doc.bytes());
                 });
                 self.count += 1;
-            }
-            if let Some(from) = from {
-                check_joined(self.elements.len(), from)?;
             }
             match flow {
                 Flow::End => return Ok(true),

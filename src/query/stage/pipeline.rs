@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use super::depth::{self, Depth};
-use super::document_map::Mapped;
+use super::document_map::{DocumentMap, Mapped, map};
 use super::facts::{Entry, Position, RowsFrom, RunsOn, StageParser};
 use super::levels::row_of;
 use super::stage_context::{StageContext, stage_is_no_document};
 use super::table::STAGES;
+use super::transform::Transform;
 use super::{CollectionName, Output, Rows, SourceSpec, limit, match_, optimise, skip, sort};
 use crate::error::{Code, Error, Result};
 use crate::query::filter::Filter;
@@ -78,6 +79,11 @@ pub trait StageOp: Send + Sync {
     /// Returns where the value at a path of the output rows comes from, for stages whose output rows stand for input rows.
     fn origin(&self, _: &Path) -> PathOrigin {
         PathOrigin::Computed
+    }
+
+    /// Returns the stage as a map of single documents, if it is one.
+    fn as_map(&self) -> Option<&Arc<dyn DocumentMap>> {
+        None
     }
 
     /// For a stage that adds rows of its own to those of its input: returns the stage with only those rows that pass the
@@ -277,12 +283,28 @@ impl Pipeline {
     ) -> Box<dyn Rows> {
         let mut rows = source;
         let mut depth = Depth::default();
-        for step in &self.steps {
+        // How many of the next steps are already part of a transform.
+        let mut done = 0;
+        for (at, step) in self.steps.iter().enumerate() {
             rows = match &step.stage {
+                _ if done > 0 => {
+                    done -= 1;
+                    rows
+                }
+
                 Stage::Match(filter) => match_::rows(rows, filter.clone()),
                 Stage::Skip(count) => skip::rows(rows, *count),
                 Stage::Limit(count) => limit::rows(rows, *count),
-                Stage::StageOp(op) => op.clone().open(rows),
+                Stage::StageOp(op) => match Transform::with_places(&self.steps[at..]) {
+                    Some(transform) => {
+                        done = transform.len() - 1;
+                        map(rows, move |row, vars, out| {
+                            out.extend_from_slice(&transform.apply(row.doc, vars)?);
+                            Ok(true)
+                        })
+                    }
+                    None => op.clone().open(rows),
+                },
                 Stage::Sort(by, limit) => {
                     let rows = sort::rows(rows, by.clone(), *limit);
                     match limit {

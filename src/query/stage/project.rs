@@ -105,4 +105,8 @@ impl DocumentMap for Project {
     fn origin(&self, path: &Path) -> PathOrigin {
         self.0.origin(path)
     }
+
+    fn projection(&self) -> Option<&Projection> {
+        Some(&self.0)
+    }
 }

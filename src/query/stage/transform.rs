@@ -1,23 +1,29 @@
-//! A pipeline over one document, for pipeline updates and for `$merge` with `whenMatched: [...]`.
+//! A pipeline over one document, for pipeline updates and for `$merge` with `whenMatched: [...]`. In other pipelines it runs
+//! adjacent stages of which one sets a field again that another has removed.
 
 use std::sync::Arc;
+
+use ahash::{HashSet, HashSetExt};
 
 use super::document_map::DocumentMap;
 use super::facts::StageParser;
 use super::levels::row_of;
-use super::pipeline::only_field;
+use super::pipeline::{PipelineStep, Stage, only_field};
 use super::stage_context::{StageContext, stage_is_no_document};
 use crate::error::{Code, Error, Result};
 use crate::interrupt;
 use crate::query::expr::check_depth;
+use crate::query::projection::in_places;
 use crate::query::{Scope, Survey, Vars};
-use crate::value::{Doc, ValueRef};
+use crate::value::{Doc, DocBuf, ValueRef};
 use crate::vocabulary::Status;
 
 /// A sequence of stages that map one document to one document.
 #[derive(Clone, Default)]
 pub struct Transform {
     stages: Vec<Arc<dyn DocumentMap>>,
+    /// A stage may set a field again that one before it has removed, so their places are remembered.
+    has_returning_fields: bool,
 }
 
 // === impl Transform ===
@@ -33,7 +39,28 @@ impl Transform {
             let field = only_field(stage)?;
             parsed.push(field.name(), field.value, scope)?;
         }
+        parsed.has_returning_fields = have_returning_fields(parsed.stages.iter());
         Ok(parsed)
+    }
+
+    /// Returns the transform of the maps that these steps begin with, if places must be remembered between them.
+    pub(super) fn with_places(steps: &[PipelineStep]) -> Option<Self> {
+        let maps = || {
+            steps.iter().map_while(|step| match &step.stage {
+                Stage::StageOp(op) => op.as_map(),
+                _ => None,
+            })
+        };
+        let found = maps().nth(1).is_some() && have_returning_fields(maps());
+        found.then(|| Self {
+            stages: maps().map(Arc::clone).collect(),
+            has_returning_fields: true,
+        })
+    }
+
+    /// Returns the number of stages.
+    pub(super) fn len(&self) -> usize {
+        self.stages.len()
     }
 
     /// Parses and appends one stage.
@@ -62,13 +89,52 @@ impl Transform {
     pub fn apply(&self, doc: Doc<'_>, vars: &Vars) -> Result<Vec<u8>> {
         let mut current = doc.bytes().to_vec();
         let mut next = Vec::new();
+        let mut places = DocBuf::new();
+        if self.has_returning_fields {
+            places = DocBuf::from_bytes(current.clone());
+        }
         for stage in &self.stages {
             interrupt::tick_read(current.len())?;
             next.clear();
             stage.apply(Doc::new(&current), vars, &mut next)?;
-            check_depth(ValueRef::document(Doc::new(&next)))?;
+            let new = Doc::new(&next);
+            check_depth(ValueRef::document(new))?;
+            if self.has_returning_fields {
+                match stage.projection().filter(|made| made.keeps_places()) {
+                    Some(made) => {
+                        places = made.places(places.as_doc(), new);
+                        next = in_places(new, places.as_doc()).into_bytes();
+                    }
+                    None => places = DocBuf::from_bytes(next.clone()),
+                }
+            }
             std::mem::swap(&mut current, &mut next);
         }
         Ok(current)
     }
+}
+
+/// Returns whether one of the stages may set a field that one before it may have removed, or a field inside it.
+fn have_returning_fields<'s>(stages: impl Iterator<Item = &'s Arc<dyn DocumentMap>>) -> bool {
+    let mut removed = HashSet::new();
+    for stage in stages {
+        let Some(made) = stage.projection().filter(|made| made.keeps_places()) else {
+            removed.clear();
+            continue;
+        };
+        let mut returns = false;
+        if !removed.is_empty() {
+            made.computed(&mut |path| {
+                let above = path.match_indices('.').map(|(end, _)| &path[..end]);
+                returns |= above.chain([path]).any(|path| removed.contains(path));
+            });
+        }
+        if returns {
+            return true;
+        }
+        made.removed(&mut |path| {
+            removed.insert(path.to_owned());
+        });
+    }
+    false
 }

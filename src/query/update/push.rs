@@ -135,7 +135,7 @@ impl Push {
         };
         elements.splice(at..at, self.values.iter().map(Value::as_ref));
         if let Some(order) = &self.sort {
-            elements.sort_by(|left, right| order.compare(*left, *right, sort_key));
+            elements.sort_by(|left, right| order.compare(*left, *right));
         }
         let kept = match self.slice {
             None => &elements[..],
@@ -213,10 +213,4 @@ impl Modify for Push {
         let deepest = self.values.iter().map(|value| depth(value.as_ref())).max();
         Some(1 + deepest.unwrap_or(0))
     }
-}
-
-/// Returns the sort key of an element: null if it has none, and the array itself if the path meets one.
-fn sort_key<'v>(path: &Path, element: ValueRef<'v>) -> Val<'v> {
-    let value = element.as_doc().map(|doc| path.get_until_array(doc));
-    Val::Ref(value.unwrap_or(ValueRef::NULL))
 }

@@ -349,13 +349,17 @@ pub fn path_order(left: &str, right: &str) -> Ordering {
     }
 }
 
-/// Compares names: array indexes by number come before other names by bytes.
+/// Compares names by bytes, but two that begin like an array index by length first, so that 9 comes before 10. This is the
+/// order in which MongoDB creates fields.
 fn order(left: &[u8], right: &[u8]) -> Ordering {
-    let number = |name: &[u8]| !name.is_empty() && name.iter().all(u8::is_ascii_digit);
-    match (number(left), number(right)) {
-        (true, true) => left.len().cmp(&right.len()).then_with(|| left.cmp(right)),
-        (true, false) => Ordering::Less,
-        (false, true) => Ordering::Greater,
-        (false, false) => left.cmp(right),
-    }
+    let like_index = |name: &[u8]| match name {
+        [b'0', _, ..] => false,
+        [first, ..] => first.is_ascii_digit(),
+        [] => false,
+    };
+    let by_length = match like_index(left) && like_index(right) {
+        true => left.len().cmp(&right.len()),
+        false => Ordering::Equal,
+    };
+    by_length.then_with(|| left.cmp(right))
 }

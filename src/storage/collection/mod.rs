@@ -155,6 +155,11 @@ impl Collection {
         self.shared().namespace().clone()
     }
 
+    /// Returns how often the collection was renamed ([`View::renames`]).
+    pub fn renames(&self) -> u32 {
+        self.shared().renames()
+    }
+
     /// Returns whether a document may have expired by `now`, or memory can be given back.
     pub(super) fn wants_reaping(&self, now: Millis) -> bool {
         let state = self.shared();

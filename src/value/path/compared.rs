@@ -13,6 +13,7 @@ struct WalkResults {
     document: Document,
     get: &'static str,
     until_array: &'static str,
+    element_key: &'static str,
     filter: &'static [&'static str],
     expression: &'static str,
     index: &'static [&'static str],
@@ -36,6 +37,7 @@ fn walks_differ_where_a_path_meets_an_array() {
             document: doc! {"a": {"b": 1}},
             get: "1",
             until_array: "1",
+            element_key: "1",
             filter: &["1"],
             expression: "1",
             index: &["1"],
@@ -48,6 +50,7 @@ fn walks_differ_where_a_path_meets_an_array() {
             document: doc! {"a": 5},
             get: "missing",
             until_array: "null",
+            element_key: "null",
             filter: &["missing"],
             expression: "missing",
             index: &["null"],
@@ -60,6 +63,7 @@ fn walks_differ_where_a_path_meets_an_array() {
             document: doc! {"a": [1, [2]]},
             get: "[ 1, [ 2 ] ]",
             until_array: "[ 1, [ 2 ] ]",
+            element_key: "[ 1, [ 2 ] ]",
             filter: &["1", "[ 2 ]", "[ 1, [ 2 ] ]"],
             expression: "[ 1, [ 2 ] ]",
             index: &["1", "[ 2 ]"],
@@ -72,6 +76,7 @@ fn walks_differ_where_a_path_meets_an_array() {
             document: doc! {"a": []},
             get: "[]",
             until_array: "[]",
+            element_key: "[]",
             filter: &["[]"],
             expression: "[]",
             index: &["undefined"],
@@ -84,6 +89,7 @@ fn walks_differ_where_a_path_meets_an_array() {
             document: doc! {"a": [{"b": 1}, {"c": 2}, 3, [{"b": 4}], {"b": [5]}]},
             get: "missing",
             until_array: "[ { b: 1 }, { c: 2 }, 3, [ { b: 4 } ], { b: [ 5 ] } ]",
+            element_key: "null",
             filter: &["1", "missing", "5", "[ 5 ]"],
             expression: "[ 1, [ 5 ] ]",
             index: &["1", "null", "5"],
@@ -96,6 +102,7 @@ fn walks_differ_where_a_path_meets_an_array() {
             document: doc! {"a": [3]},
             get: "missing",
             until_array: "[ 3 ]",
+            element_key: "null",
             filter: &[],
             expression: "[]",
             index: &["null"],
@@ -108,6 +115,7 @@ fn walks_differ_where_a_path_meets_an_array() {
             document: doc! {"a": [[7, 8], 6]},
             get: "missing",
             until_array: "[ [ 7, 8 ], 6 ]",
+            element_key: "[ 7, 8 ]",
             filter: &["[ 7, 8 ]"],
             expression: "[]",
             index: &["[ 7, 8 ]"],
@@ -120,6 +128,7 @@ fn walks_differ_where_a_path_meets_an_array() {
             document: doc! {"a": [{"1": 4}, 5]},
             get: "missing",
             until_array: "[ { 1: 4 }, 5 ]",
+            element_key: "5",
             filter: &["4", "5"],
             expression: "[ 4 ]",
             index: &["error 16746"],
@@ -132,6 +141,7 @@ fn walks_differ_where_a_path_meets_an_array() {
             document: doc! {"a.b": 2},
             get: "missing",
             until_array: "null",
+            element_key: "2",
             filter: &["missing"],
             expression: "missing",
             index: &["null"],
@@ -148,6 +158,9 @@ fn walks_differ_where_a_path_meets_an_array() {
         assert_eq!(show(path.get(doc)), row.get, "get {name}");
         let until_array = show(path.get_until_array(doc));
         assert_eq!(until_array, row.until_array, "get_until_array {name}");
+
+        let element_key = show(path.element_key(ValueRef::document(doc)));
+        assert_eq!(element_key, row.element_key, "element_key {name}");
 
         let mut hits = Vec::new();
         let _ = path.hits(doc, ArrayLeaf::Elements, |hit| {

@@ -133,6 +133,13 @@ impl<'p> PathRest<'p> {
         self.parts.is_empty()
     }
 
+    /// Returns whether no text remains: no part, or one that is empty, as after the dot of `a.`. To MongoDB's filters an
+    /// array in this place is the end of the path.
+    #[inline]
+    pub fn is_blank(self) -> bool {
+        self.as_str().is_empty()
+    }
+
     /// Returns the remaining parts as text, with their dots.
     pub fn as_str(self) -> &'p str {
         let first = self.parts.first();

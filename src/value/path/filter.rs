@@ -50,18 +50,10 @@ fn walk<'a, B>(
     while let Some((name, _, next)) = rest.split() {
         let value = doc.get(name);
         match value.ty() {
-            Type::Array if !next.is_end() => {
+            Type::Array if !next.is_blank() => {
                 return elements(next, Doc::new(value.data()), leaf, index, found);
             }
-            Type::Array if leaf == ArrayLeaf::Elements => {
-                for (at, elem) in Doc::new(value.data()).iter().enumerate() {
-                    found(Hit {
-                        value: elem.value,
-                        index: index.or(Some(at as u32)),
-                    })?;
-                }
-                return found(Hit { value, index });
-            }
+            Type::Array => return last_array(value, leaf, index, found),
             _ if next.is_end() => return found(Hit { value, index }),
             Type::Document => doc = Doc::new(value.data()),
             _ => break,
@@ -70,6 +62,27 @@ fn walk<'a, B>(
     }
     found(Hit {
         value: ValueRef::MISSING,
+        index,
+    })
+}
+
+/// Reports an array at the end of the path.
+fn last_array<'a, B>(
+    array: ValueRef<'a>,
+    leaf: ArrayLeaf,
+    index: Option<u32>,
+    found: &mut impl FnMut(Hit<'a>) -> ControlFlow<B>,
+) -> ControlFlow<B> {
+    if leaf == ArrayLeaf::Elements {
+        for (at, elem) in Doc::new(array.data()).iter().enumerate() {
+            found(Hit {
+                value: elem.value,
+                index: index.or(Some(at as u32)),
+            })?;
+        }
+    }
+    found(Hit {
+        value: array,
         index,
     })
 }
@@ -103,6 +116,10 @@ fn elements<'a, B>(
         } else if let Some(doc) = elem.value.as_doc() {
             walk(next, doc, leaf, index, found)?;
         } else if let Some(inner) = elem.value.as_array() {
+            if next.is_blank() {
+                last_array(elem.value, leaf, index, found)?;
+                continue;
+            }
             elements(next, inner, leaf, index, found)?;
         }
     }
