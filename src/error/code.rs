@@ -116,6 +116,7 @@ codes! {
     146 ExceededMemoryLimit,
     159 DurationOverflow,
     160 MaxStalenessOutOfRange,
+    165 ViewDepthLimitExceeded,
     166 CommandNotSupportedOnView,
     167 OptionNotSupportedOnView,
     168 InvalidPipelineOperator,

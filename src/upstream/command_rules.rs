@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use super::CollectionRules;
-use super::rewrite::{CursorRules, NamespacePair, Rulebook, namespaces};
+use super::rewrite::{
+    CursorRules, NamespacePair, Rulebook, ViewCursors, ViewReply, expand, namespaces,
+};
 use super::settings::RuleSettings;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::value::Doc;
 use crate::wire::Request;
 
@@ -14,16 +16,79 @@ pub struct CommandRules {
     rules: Vec<(NamespacePair, Arc<CollectionRules>)>,
 }
 
+/// A command without views that read collections with rules, and all rules that it needs.
+pub struct LoadedCommand {
+    pub request: Request,
+    pub rules: CommandRules,
+    /// What becomes of the reply if the client's command was on such a view.
+    pub reply: Option<ViewReply>,
+}
+
+/// MongoDB allows no more views upon views.
+const MAX_VIEW_DEPTH: usize = 20;
+
+// === impl LoadedCommand ===
+
+impl LoadedCommand {
+    /// Looks up the rules, and waits for the cluster where they are not known. The command's `now` must be taken later.
+    pub async fn load(
+        settings: &RuleSettings,
+        request: Request,
+        (cursors, views): (&CursorRules, &ViewCursors),
+    ) -> Result<Self> {
+        refuse_wide_change_stream(settings, &request).await?;
+        let (mut request, mut reply) = match views.sent(&request) {
+            Some((request, reply)) => (request, Some(reply)),
+            None => (request, None),
+        };
+        // Each round replaces views by what they read, which may be in other views.
+        for _ in 0..=MAX_VIEW_DEPTH {
+            let mut rules = CommandRules::load(settings, &request, cursors).await?;
+            if !rules.rules.iter().any(|(_, rules)| rules.view.is_some()) {
+                return Ok(Self {
+                    request,
+                    rules,
+                    reply,
+                });
+            }
+            match expand(&request, &rules)? {
+                Some(expanded) => {
+                    request = expanded.request;
+                    reply = reply.or(expanded.reply);
+                }
+                None => {
+                    // The cursor is older than the rules, or another Sundown has opened it.
+                    if let Some(id) = request.body().get("getMore").as_i64() {
+                        return Err(Error::new(
+                            Code::CursorNotFound,
+                            format!("cursor id {id} not found"),
+                        ));
+                    }
+                    // The cluster refuses such a command on a view.
+                    rules.rules.retain(|(_, rules)| rules.view.is_none());
+                    return Ok(Self {
+                        request,
+                        rules,
+                        reply,
+                    });
+                }
+            }
+        }
+        Err(Error::new(
+            Code::ViewDepthLimitExceeded,
+            format!("View depth exceeds limit of {MAX_VIEW_DEPTH} views"),
+        ))
+    }
+}
+
 // === impl CommandRules ===
 
 impl CommandRules {
-    /// Looks up the rules, and waits for the cluster where they are not known. The command's `now` must be taken later.
-    pub async fn load(
+    async fn load(
         settings: &RuleSettings,
         request: &Request,
         cursors: &CursorRules,
     ) -> Result<Self> {
-        refuse_wide_change_stream(settings, request).await?;
         let mut rules = Vec::new();
         let mut touched = namespaces(request)?;
         let cursor = request.body().get("getMore").as_i64();
@@ -32,11 +97,6 @@ impl CommandRules {
         }
         for (database, collection) in touched {
             let found = settings.rules(&database, &collection).await?;
-            if found.ruled_view {
-                return Err(Error::not_implemented(format!(
-                    "{database}.{collection}, a view that reads a collection with a TTL, in front of a cluster,"
-                )));
-            }
             rules.push(((database, collection), found));
         }
         Ok(Self { rules })

@@ -21,4 +21,4 @@ mod status;
 pub use ask::{Ask, Lost};
 pub use cluster::Cluster;
 pub use proxy::Proxy;
-pub use rules::{CollectionRules, DateRule, Former, HIDDEN_FIELD};
+pub use rules::{CollectionRules, DateRule, Former, HIDDEN_FIELD, RuledView};

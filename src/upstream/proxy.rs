@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering;
 
 use super::ask::{Ask, Lost};
 use super::cluster::Cluster;
-use super::command_rules::CommandRules;
+use super::command_rules::LoadedCommand;
 use super::relay::{LinkSlot, Relay, RelayCounters};
-use super::rewrite::{self, CursorRules, Moment, check_database};
+use super::rewrite::{self, CursorRules, Moment, ViewCursors, check_database};
 use super::schema;
 use super::settings::{RuleSettings, SettingsOptions};
 use super::statistics;
@@ -31,6 +31,8 @@ pub struct Proxy {
     settings: RuleSettings,
     /// The open cursors whose rows are changed on their way.
     cursors: Arc<CursorRules>,
+    /// The open cursors of views.
+    views: Arc<ViewCursors>,
     login: UpstreamLogin,
     expose_ts: bool,
 }
@@ -59,6 +61,7 @@ impl Proxy {
             counters: Arc::default(),
             settings,
             cursors: Arc::default(),
+            views: Arc::default(),
             expose_ts: config.expose_ts,
             login: login.unwrap_or_default(),
         }
@@ -103,11 +106,13 @@ impl Proxy {
         let mut relay = self.relay(connection);
         let settings = self.settings.clone();
         let cursors = Arc::clone(&self.cursors);
+        let views = Arc::clone(&self.views);
         let expose_ts = self.expose_ts;
         let exhausts = request.exhaust_allowed;
         Box::pin(async move {
-            let book = match CommandRules::load(&settings, &request, &cursors).await {
-                Ok(book) => book,
+            let loaded = LoadedCommand::load(&settings, request, (&cursors, &views)).await;
+            let (request, book, of_view) = match loaded {
+                Ok(loaded) => (loaded.request, loaded.rules, loaded.reply),
                 Err(error) => return Lost::Error(error).answer(),
             };
             if !book.is_none() {
@@ -129,10 +134,16 @@ impl Proxy {
             };
             let reply = rewrite::run(&mut relay, request, &book, moment, &cursors).await;
             match replaced.end(reply).await {
-                Ok(document) => Ok(Answer {
-                    streaming: exhausts && has_more(Doc::new(&document)),
-                    document,
-                }),
+                Ok(document) => {
+                    let document = match of_view {
+                        Some(of_view) => of_view.shown(document, &views),
+                        None => document,
+                    };
+                    Ok(Answer {
+                        streaming: exhausts && has_more(Doc::new(&document)),
+                        document,
+                    })
+                }
                 Err(lost) => lost.answer(),
             }
         })
@@ -212,7 +223,11 @@ impl Proxy {
         };
         match first.name_bytes() {
             b"getMore" => {
-                let known = first.value.as_i64().and_then(|id| self.cursors.get(id));
+                let id = first.value.as_i64().unwrap_or_default();
+                if self.views.contains(id) {
+                    return false;
+                }
+                let known = self.cursors.get(id);
                 let database = body.get("$db").as_str().unwrap_or_default();
                 let collection = body.get("collection").as_str().unwrap_or_default();
                 let rules = self.settings.cached(database, collection);

@@ -1,5 +1,7 @@
 //! What holds for one collection: when its documents end.
 
+use std::sync::Arc;
+
 use crate::ttl::DefaultTtl;
 use crate::value::{DocBuf, Millis};
 
@@ -26,8 +28,20 @@ pub struct CollectionRules {
     pub capped: bool,
     /// The name of the index on `_ts` in whose form clients see the default, if the cluster has none of that name.
     pub ts_index: Option<Box<str>>,
-    /// This is a view that reads a collection with rules. Commands on it are refused.
-    pub ruled_view: bool,
+    /// The name is that of a view that reads a collection with rules.
+    pub view: Option<Arc<RuledView>>,
+}
+
+/// A view that reads a collection with rules: directly, through views that it is based on, or in its
+/// stages.
+#[derive(Debug, PartialEq, Eq)]
+pub struct RuledView {
+    /// What it is based on, in its database: a collection, or a view that reads no rules. Views with rules are resolved.
+    pub base: Box<str>,
+    /// The stages, as an array.
+    pub stages: DocBuf,
+    /// `None` if strings are compared byte by byte.
+    pub collation: Option<DocBuf>,
 }
 
 /// Rules that no longer hold, but whose ended documents still exist. They must not come back, so a document that had ended
@@ -63,12 +77,12 @@ impl CollectionRules {
         unique_keys: true,
         capped: false,
         ts_index: None,
-        ruled_view: false,
+        view: None,
     };
 
     /// Returns whether commands on the collection pass as they are.
     pub fn is_none(&self) -> bool {
-        !self.stamped && self.dates.is_empty() && self.former.is_none() && !self.ruled_view
+        !self.stamped && self.dates.is_empty() && self.former.is_none() && self.view.is_none()
     }
 
     /// Returns whether a document may end.

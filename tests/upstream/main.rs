@@ -22,3 +22,4 @@ mod pass;
 mod same_bytes;
 mod start;
 mod ttl;
+mod views;

@@ -11,16 +11,17 @@ use crate::cluster::{Cluster, Kind, driver, in_front_of};
 /// 2030-01-01T00:00:00Z.
 const START: Millis = Millis(1_893_456_000_000);
 
-struct Front {
-    cluster: Cluster,
-    clock: Clock,
+/// A Sundown in front of a cluster, with a clock that stands still.
+pub struct Front {
+    pub cluster: Cluster,
+    pub clock: Clock,
     /// Runs until the test ends.
     _server: Sundown,
-    db: Database,
+    pub db: Database,
 }
 
 impl Front {
-    async fn start(kind: Kind, test: &str) -> Option<Self> {
+    pub async fn start(kind: Kind, test: &str) -> Option<Self> {
         let cluster = Cluster::start(kind, test).await?;
         let clock = Clock::frozen(START);
         let (server, db) = connect(&cluster, &clock).await;
@@ -32,11 +33,11 @@ impl Front {
         })
     }
 
-    fn carts(&self) -> Collection<Document> {
+    pub fn carts(&self) -> Collection<Document> {
         self.db.collection("carts")
     }
 
-    async fn run(&self, command: Document) -> Document {
+    pub async fn run(&self, command: Document) -> Document {
         let shown = command.to_string();
         let reply = self.db.run_command(command).await;
         reply.unwrap_or_else(|problem| panic!("{shown}: {problem}"))
@@ -50,14 +51,14 @@ impl Front {
     }
 }
 
-async fn connect(cluster: &Cluster, clock: &Clock) -> (Sundown, Database) {
+pub async fn connect(cluster: &Cluster, clock: &Clock) -> (Sundown, Database) {
     let config = in_front_of(&cluster.uri());
     let server = Sundown::start(config, clock.clone()).await.unwrap();
     let client = driver(&server, "").await;
     (server, client.database("shop"))
 }
 
-async fn rows(cursor: mongodb::error::Result<mongodb::Cursor<Document>>) -> Vec<Document> {
+pub async fn rows(cursor: mongodb::error::Result<mongodb::Cursor<Document>>) -> Vec<Document> {
     cursor.unwrap().try_collect().await.unwrap()
 }
 
@@ -213,38 +214,6 @@ async fn dates_end_documents_exactly() {
     assert_eq!(front.carts().count_documents(doc! {}).await.unwrap(), 1);
     front.clock.advance(1);
     assert_eq!(front.carts().count_documents(doc! {}).await.unwrap(), 0);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn views_over_a_collection_with_a_ttl_are_refused() {
-    let Some(front) = Front::start(Kind::Set(1), "views_over_a_collection_with_a_ttl").await else {
-        return;
-    };
-    let view = |name: &str, on: &str, pipeline: Vec<Document>| doc! {"create": name, "viewOn": on, "pipeline": pipeline};
-    front.run(doc! {"create": "plain"}).await;
-    front.run(view("v", "carts", vec![])).await;
-    front.run(view("w", "v", vec![])).await;
-    let lookup = doc! {"$lookup": {"from": "carts", "pipeline": [], "as": "x"}};
-    front.run(view("x", "plain", vec![lookup])).await;
-    let read = async |name: &str| {
-        front
-            .db
-            .collection::<Document>(name)
-            .find_one(doc! {})
-            .await
-    };
-    for name in ["v", "w", "x"] {
-        read(name).await.unwrap();
-    }
-    front.run(doc! {"create": "carts", "defaultTtl": 10}).await;
-    front.carts().insert_one(doc! {"_id": 1}).await.unwrap();
-    for name in ["v", "w", "x"] {
-        let refused = read(name).await.unwrap_err().to_string();
-        assert!(
-            refused.contains("a view that reads a collection with a TTL"),
-            "{refused}"
-        );
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -33,6 +33,7 @@ mod run;
 mod stamp;
 mod takeover;
 mod update;
+mod views;
 mod visible;
 mod whole;
 
@@ -45,4 +46,5 @@ pub use predicate::EndedPredicate;
 pub use rulebook::{Moment, Rulebook};
 pub use run::run;
 pub use stamp::WriteStamp;
+pub use views::{ViewCursors, ViewReply, expand};
 pub use visible::Visibility;

@@ -43,11 +43,11 @@ use store::{SettingsStore, unreachable};
 use sweep::Sweeper;
 use time::ClusterTime;
 
-use super::CollectionRules;
 use super::rewrite::pipeline_namespaces;
+use super::{CollectionRules, RuledView};
 use crate::clock::{Clock, Millis};
 use crate::error::Result;
-use crate::value::DocBuf;
+use crate::value::{ArrayBuilder, Doc, DocBuf};
 
 pub use figures::Measured;
 pub use physical::{is_physical, is_physical_name};
@@ -181,12 +181,14 @@ impl Inner {
         }
         let now = self.lease.now();
         let found = match self.cache.found(&namespace, epoch.touched, now) {
-            Some(found) => found,
-            None => Arc::new(collection::find(&self.cluster, database, collection).await?),
+            // A name that was free may be that of a view by now, and the change of the settings be about what it reads.
+            Some(found) if found.shape != NameKind::Missing => found,
+            _ => Arc::new(collection::find(&self.cluster, database, collection).await?),
         };
         if found.shape == NameKind::View {
             // Not cached: the rules of what it reads may change.
-            return self.view_rules(database, &found).await;
+            let definition = DocBuf::from(&found.options);
+            return self.view_rules(database, definition.as_doc()).await;
         }
         let rules = compose(setting.as_deref(), &found, stores_ts);
         let until = self.lease.after(found.sent);
@@ -198,30 +200,45 @@ impl Inner {
         collection::find(&self.cluster, database, collection).await
     }
 
-    /// Returns whether a view reads a collection with rules, directly or through other views.
+    /// Returns whether this defines a view that reads a collection with rules.
+    async fn reads_rules(&self, database: &str, definition: Doc<'_>) -> Result<bool> {
+        match definition.get("viewOn").is_nullish() {
+            true => Ok(false),
+            false => Ok(!self.view_rules(database, definition).await?.is_none()),
+        }
+    }
+
+    /// Returns a view with what it reads, if that has rules.
     fn view_rules<'a>(
         &'a self,
         database: &'a str,
-        view: &'a collection::CollectionInfo,
+        definition: Doc<'a>,
     ) -> Pin<Box<dyn Future<Output = Result<Arc<CollectionRules>>> + Send + 'a>> {
         Box::pin(async move {
-            let definition = DocBuf::from(&view.options);
-            let definition = definition.as_doc();
-            let mut touched = match definition.get("pipeline").as_array() {
-                Some(stages) => pipeline_namespaces(stages, database)?,
-                None => Vec::new(),
-            };
+            let stages = definition.get("pipeline").as_array().unwrap_or(Doc::EMPTY);
             let base = definition.get("viewOn").as_str().unwrap_or_default();
-            touched.push((database.into(), base.into()));
-            for (database, collection) in touched {
-                if !self.rules(&database, &collection).await?.is_none() {
-                    return Ok(Arc::new(CollectionRules {
-                        ruled_view: true,
-                        ..CollectionRules::NONE
-                    }));
-                }
+            let of_base = self.rules(database, base).await?;
+            let mut has_rules = !of_base.is_none();
+            for (database, collection) in pipeline_namespaces(stages, database)? {
+                has_rules |= !self.rules(&database, &collection).await?.is_none();
             }
-            Ok(Arc::new(CollectionRules::NONE))
+            let collation = definition.get("collation").as_doc().map(DocBuf::from);
+            let view = has_rules.then(|| match &of_base.view {
+                Some(inner) => RuledView {
+                    base: inner.base.clone(),
+                    stages: joined(inner.stages.as_doc(), stages),
+                    collation,
+                },
+                None => RuledView {
+                    base: base.into(),
+                    stages: DocBuf::from(stages),
+                    collation,
+                },
+            });
+            Ok(Arc::new(CollectionRules {
+                view: view.map(Arc::new),
+                ..CollectionRules::NONE
+            }))
         })
     }
 
@@ -236,6 +253,10 @@ impl Inner {
         stores_ts: bool,
     ) -> Result<Arc<CollectionRules>> {
         let found = collection::find(&self.cluster, database, collection).await?;
+        if found.shape == NameKind::View {
+            let definition = DocBuf::from(&found.options);
+            return self.view_rules(database, definition.as_doc()).await;
+        }
         let namespace = format!("{database}.{collection}");
         let setting = self.cluster.setting(&namespace).await?;
         Ok(compose(setting.as_ref(), &found, stores_ts))
@@ -260,6 +281,17 @@ impl Inner {
             ))
         })
     }
+}
+
+/// Returns the array of all these stages.
+fn joined(first: Doc<'_>, then: Doc<'_>) -> DocBuf {
+    let mut bytes = Vec::with_capacity(first.bytes().len() + then.bytes().len());
+    let mut all = ArrayBuilder::begin(&mut bytes);
+    for stage in first.iter().chain(then) {
+        all.push(stage.value);
+    }
+    all.end();
+    DocBuf::from_bytes(bytes)
 }
 
 /// Returns the rules of a collection of the cluster that has these settings.

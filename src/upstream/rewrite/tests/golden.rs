@@ -10,15 +10,19 @@
 //! `UPDATE=1` writes the lines that begin with `<` and `=`. A person then reads the difference.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use bson::{Bson, Document, doc};
 use bytes::Bytes;
 
 use super::world::{Book, START, block_on, request};
+use crate::error::Result;
 use crate::ttl::DefaultTtl;
-use crate::upstream::rewrite::{CursorRules, EndedPredicate, Moment, run};
-use crate::upstream::{Ask, CollectionRules, DateRule, Lost};
-use crate::value::{Doc, Millis};
+use crate::upstream::rewrite::{
+    CursorRules, EndedPredicate, Moment, ViewCursors, ViewReply, expand, run,
+};
+use crate::upstream::{Ask, CollectionRules, DateRule, Lost, RuledView};
+use crate::value::{Doc, DocBuf, Millis};
 use crate::wire::Request;
 
 #[path = "../../../../tests/support/literal.rs"]
@@ -87,11 +91,64 @@ fn rules(name: &str) -> CollectionRules {
 
 const COLLECTIONS: &[&str] = &["a", "b", "dates"];
 
+/// Views: their name, what they are based on, their stages. The last one has a collation.
+fn views() -> Vec<(&'static str, RuledView)> {
+    let view = |base: &str, stages: Vec<Document>, collation: Option<Document>| RuledView {
+        base: base.into(),
+        stages: stages_of(stages),
+        collation: collation.as_ref().map(DocBuf::from),
+    };
+    vec![
+        ("va", view("a", vec![doc! {"$match": {"x": 1}}], None)),
+        (
+            "grouped",
+            view("a", vec![doc! {"$group": {"_id": "$x"}}], None),
+        ),
+        (
+            "joining",
+            view(
+                "plain",
+                vec![
+                    doc! {"$lookup": {"from": "va", "localField": "k", "foreignField": "_id", "as": "found"}},
+                ],
+                None,
+            ),
+        ),
+        (
+            "english",
+            view("a", vec![], Some(doc! {"locale": "en", "strength": 1})),
+        ),
+    ]
+}
+
+fn stages_of(stages: Vec<Document>) -> DocBuf {
+    let stages = doc! {"": stages};
+    let stages = DocBuf::from(&stages);
+    DocBuf::from(stages.as_doc().get("").as_array().unwrap())
+}
+
+/// Replaces views as long as there are any.
+fn without_views(mut sent: Request, book: &Book) -> Result<(Request, Option<ViewReply>)> {
+    let mut reply = None;
+    while let Some(expanded) = expand(&sent, book)? {
+        sent = expanded.request;
+        reply = reply.or(expanded.reply);
+    }
+    Ok((sent, reply))
+}
+
 #[test]
 fn commands_in_and_out() {
     let mut book = Book::default();
     for name in COLLECTIONS {
         book.set(name, rules(name));
+    }
+    for (name, view) in views() {
+        let rules = CollectionRules {
+            view: Some(Arc::new(view)),
+            ..CollectionRules::NONE
+        };
+        book.set(name, rules);
     }
     let moment = Moment {
         now: Millis(START + 60_000),
@@ -135,8 +192,19 @@ fn commands_in_and_out() {
         }
         let scripted = !cluster.replies.is_empty();
         let cursors = CursorRules::default();
-        let ran = run(&mut cluster, request(parse(rest)), &book, moment, &cursors);
-        let reply = Document::from_reader(&block_on(ran).unwrap()[..]).unwrap();
+        let reply = match without_views(request(parse(rest)), &book) {
+            Ok((sent, of_view)) => {
+                let ran = run(&mut cluster, sent, &book, moment, &cursors);
+                let reply = block_on(ran).unwrap();
+                of_view.map_or(reply.clone(), |v| v.shown(reply, &ViewCursors::default()))
+            }
+            Err(error) => {
+                let mut reply = Vec::new();
+                error.write_reply(&mut reply);
+                reply.into()
+            }
+        };
+        let reply = Document::from_reader(&reply[..]).unwrap();
         let refused = cluster.asked.is_empty();
         for mut asked in cluster.asked.drain(..) {
             for (name, ways) in ended.iter().filter(|_| !full) {

@@ -21,6 +21,8 @@ struct CreateArgs {
     mode: Option<IndexingMode>,
     /// Documents of the new collection end by a date.
     expires: bool,
+    /// It is a view that reads a collection with rules.
+    ruled_view: bool,
     /// The validator that also accepts Sundown's fields.
     validator: Option<DocBuf>,
 }
@@ -31,7 +33,8 @@ pub async fn create(
     request: &Request,
 ) -> Result<Bytes, Lost> {
     let (database, name) = (database(request)?, collection(request)?);
-    let wanted = CreateArgs::parse(request)?;
+    let mut wanted = CreateArgs::parse(request)?;
+    wanted.ruled_view = settings.0.reads_rules(database, request.body()).await?;
     let own = rewritten(request, |name, _, out| match name {
         "defaultTtl" | "indexingPolicy" => true,
         "validator" => {
@@ -50,7 +53,7 @@ pub async fn create(
     let mut change = settings.0.begin(database, name).await?;
     let existed = change.found.shape != NameKind::Missing;
     let reply = ask.ask(own).await?;
-    if !is_ok(&reply) || wanted.is_only_expiry() {
+    if !is_ok(&reply) || wanted.has_no_settings() {
         change.end().await?;
         return Ok(reply);
     }
@@ -124,10 +127,10 @@ impl CreateArgs {
     }
 
     fn is_nothing(&self) -> bool {
-        self.is_only_expiry() && !self.expires
+        self.has_no_settings() && !self.expires && !self.ruled_view
     }
 
-    fn is_only_expiry(&self) -> bool {
+    fn has_no_settings(&self) -> bool {
         self.default == DefaultTtl::Off && self.mode.is_none()
     }
 }
