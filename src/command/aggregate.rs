@@ -235,20 +235,22 @@ impl<'a> Aggregate<'a> {
             is_slow,
             ..
         } = self.prepare(call)?;
-        let rows = match self.collection {
+        // Without stages of its own this is a find, and ends like one.
+        let (rows, ends_late) = match self.collection {
             Some(name) if !pipeline.is_own_source() => {
                 let (spec, rest) = pipeline.split_source();
                 let hint = self.hint.clone();
                 let found = sources.read_spec(call.database(), name, &spec, hint)?;
-                rest.open(found)
+                (rest.open(found), !rest.is_empty())
             }
-            _ => pipeline.open(Box::new(Empty)),
+            _ => (pipeline.open(Box::new(Empty)), true),
         };
         let opening = CursorOptions {
             is_slow,
             ..CursorOptions::plain(namespace, self.batch_size)
         };
-        Ok((RowSource::new(rows, sources, vars, limits), opening))
+        let source = RowSource::new(rows, sources, vars, limits).ends_late(ends_late);
+        Ok((source, opening))
     }
 }
 

@@ -15,7 +15,7 @@ use crate::query::filter::Filter;
 use crate::query::stage::{
     Endless, Merge, RowBatch, RowContext, Sink, WhenMatched, WhenNotMatched,
 };
-use crate::query::update::Update;
+use crate::query::update::{Update, path_order};
 use crate::query::{Scope, Vars};
 use crate::storage::{Catalog, Collection, New, ReadPoint};
 use crate::ttl::TS_FIELD;
@@ -128,7 +128,7 @@ fn unique_index(collection: &Collection, on: &[Path], at: ReadPoint) -> Option<b
 /// Returns the fields of a row in the order of their names, in which an update with `$set` adds them.
 fn by_name(row: Doc<'_>) -> DocBuf {
     let mut fields: Vec<_> = row.iter().map(|elem| (elem.name(), elem.value)).collect();
-    fields.sort_by_key(|(name, _)| *name);
+    fields.sort_by(|(a, _), (b, _)| path_order(a, b));
     DocBuf::build(|doc| {
         for (name, value) in fields {
             doc.put(name, value);
@@ -327,7 +327,11 @@ impl Merging {
             }
         }
         if matches!(mode, WhenMatched::Merge | WhenMatched::KeepExisting) {
-            fields.sort_by_key(|(name, _)| (*name != "_id", *name));
+            let is_other = |name: &str| name != "_id";
+            fields.sort_by(|(a, _), (b, _)| {
+                let id_first = is_other(a).cmp(&is_other(b));
+                id_first.then_with(|| path_order(a, b))
+            });
         }
         DocBuf::build(|doc| {
             for (name, value) in fields {

@@ -26,6 +26,8 @@ pub(in crate::command) struct RowSource {
     /// The current command has checked that the documents of these rows are still visible.
     are_checked: bool,
     ended: bool,
+    /// The end is noticed only by a batch that has room for another row.
+    ends_late: bool,
     /// Set if the cursor stays open at its end and waits for more rows.
     tail: Option<Tail>,
 }
@@ -49,8 +51,17 @@ impl RowSource {
             next: 0,
             are_checked: false,
             ended: false,
+            ends_late: false,
             tail: None,
         }
+    }
+
+    /// Sets whether a cursor whose last batch is full stays open until another getMore finds nothing, as cursors of
+    /// MongoDB's pipelines do.
+    #[must_use]
+    pub fn ends_late(mut self, late: bool) -> Self {
+        self.ends_late = late;
+        self
     }
 
     #[must_use]
@@ -104,7 +115,7 @@ impl RowSource {
                 self.ended = false;
                 return self.full().map(|_| Fill::Waiting);
             }
-            if self.ended {
+            if self.ended && !(self.ends_late && batch.is_full()) {
                 return Ok(Fill::End);
             }
             if batch.is_full() {

@@ -333,7 +333,7 @@ fn merge_into(
     Ok(())
 }
 
-/// Compares whole paths part by part.
+/// Compares whole paths part by part, in the order in which new fields are created.
 pub fn path_order(left: &str, right: &str) -> Ordering {
     let (mut left, mut right) = (left.split('.'), right.split('.'));
     loop {
