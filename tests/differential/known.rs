@@ -225,6 +225,12 @@ const KNOWN: &[Known] = &[
         },
     },
     Known {
+        reason: "8.2: a $sort by the index that an $unwind adds stays behind it (document_source_unwind.cpp, canPushSortBack)",
+        is: |found, _| {
+            found.both_answer() && found.says("$sort") && found.says("includeArrayIndex")
+        },
+    },
+    Known {
         reason: "8.2: $add and $multiply go from left to right, without compensation (evaluate_math.cpp, AddState, MultiplyState)",
         is: |found, _| {
             (found.says("$add") || found.says("$multiply"))
