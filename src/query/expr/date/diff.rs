@@ -1,12 +1,12 @@
 //! `$dateDiff`: counts how many times a unit begins between two dates.
 
 use super::super::Env;
-use super::super::args::{ExprArgument, eval_or, unrecognized};
+use super::super::args::{ExprArgument, unrecognized};
 use super::super::node::{Expr, ExprOp};
 use super::civil::iso_weekday;
-use super::unit::{Unit, weekday};
+use super::unit::{Unit, first_day, weekday};
 use super::zone::Zone;
-use super::{ZoneArg, moment_arg};
+use super::{ZoneArg, check_const, moment_arg, operator};
 use crate::error::{Error, Result};
 use crate::value::{Val, Value};
 
@@ -34,12 +34,18 @@ pub fn date_diff(arg: ExprArgument<'_>) -> Result<Expr> {
         ),
     )?;
     let (start, end, unit) = (start.required()?, end.required()?, unit.required()?);
-    Ok(Expr::op(Diff {
+    let name = arg.name;
+    let diff = Diff {
         start: arg.operand(start)?,
         end: arg.operand(end)?,
         unit: arg.operand(unit)?,
         zone: ZoneArg::parse(zone.value(), arg)?,
         week: arg.optional(week.value())?,
+    };
+    Ok(operator(diff, |diff| {
+        check_const(Some(&diff.unit), |unit| Unit::of(name, unit).map(drop))?;
+        check_const(diff.week.as_ref(), |day| weekday(name, day).map(drop))?;
+        diff.zone.check_for(name)
     }))
 }
 
@@ -73,25 +79,23 @@ pub fn between(start: i64, end: i64, unit: Unit, zone: &Zone, first_day: i64) ->
 impl ExprOp for Diff {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
         let start = self.start.eval_in(env)?;
-        let end = self.end.eval_in(env)?;
-        let unit = self.unit.eval_in(env)?;
-        let (start, end, unit) = (start.as_ref(), end.as_ref(), unit.as_ref());
-        let week = eval_or(&self.week, env, Val::MISSING)?;
-        let week = week.as_ref();
-        if start.is_nullish() || end.is_nullish() || unit.is_nullish() {
+        let start = start.as_ref();
+        if start.is_nullish() {
             return Ok(Val::NULL);
         }
-        let unit = Unit::of("$dateDiff", unit)?;
-        let first_day = match &self.week {
-            Some(_) if unit == Unit::Week => {
-                if week.is_nullish() {
-                    return Ok(Val::NULL);
-                }
-                weekday("$dateDiff", week)?
-            }
-            _ => 7,
+        let end = self.end.eval_in(env)?;
+        let end = end.as_ref();
+        if end.is_nullish() {
+            return Ok(Val::NULL);
+        }
+        let Some(unit) = Unit::eval("$dateDiff", &self.unit, env)? else {
+            return Ok(Val::NULL);
         };
-        let Some(zone) = self.zone.eval(env)? else {
+        let week = self.week.as_ref();
+        let Some(first_day) = first_day("$dateDiff", unit, week, &self.start, env)? else {
+            return Ok(Val::NULL);
+        };
+        let Some(zone) = self.zone.eval_for("$dateDiff", env)? else {
             return Ok(Val::NULL);
         };
         let start = moment_arg(start, "$dateDiff", "startDate")?;

@@ -5,7 +5,7 @@ use super::super::args::ExprArgument;
 use super::super::node::{Expr, ExprOp};
 use super::civil::{iso_week, iso_weekday};
 use super::zone::Local;
-use super::{ZoneArg, moment_or_null};
+use super::{ZoneArg, moment_or_null, operator};
 use crate::args::ArgumentError;
 use crate::error::{Error, Result};
 use crate::value::{Val, Value};
@@ -96,12 +96,13 @@ pub fn extract(arg: ExprArgument<'_>, part: DatePart) -> Result<Expr> {
     } else {
         (value, None)
     };
-    Ok(Expr::op(Extract {
+    let extract = Extract {
         part: part.of(),
         long: part == DatePart::IsoWeekYear,
         date: arg.operand(date)?,
         zone: ZoneArg::parse(zone, arg)?,
-    }))
+    };
+    Ok(operator(extract, |extract| extract.zone.check()))
 }
 
 // === impl Extract ===

@@ -9,7 +9,7 @@ use super::super::text::string_val;
 use super::civil::{iso_week, iso_weekday};
 use super::extract::sunday_week;
 use super::zone::{Local, Zone};
-use super::{ZoneArg, moment_or_null};
+use super::{ZoneArg, moment_or_null, operator};
 use crate::error::{Error, Result};
 use crate::value::{Val, ValueRef};
 
@@ -26,12 +26,13 @@ pub fn date_to_string(arg: ExprArgument<'_>) -> Result<Expr> {
         ["date", "format", "timezone", "onNull"],
         unrecognized("argument", arg.name, [18629, 18534], |_| 18628),
     )?;
-    Ok(Expr::op(ToString {
+    let to_string = ToString {
         date: arg.operand(date.required()?)?,
         format: format_arg(format.value(), SPECIFIERS, arg)?,
         zone: ZoneArg::parse(zone.value(), arg)?,
         on_null: arg.optional(on_null.value())?,
-    }))
+    };
+    Ok(operator(to_string, |to_string| to_string.zone.check()))
 }
 
 const SPECIFIERS: &str = "bBdGHjLmMSuUVwYzZ%";
@@ -162,11 +163,11 @@ impl ExprOp for ToString {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
         let date = self.date.eval_in(env)?;
         let format = eval_or(&self.format, env, Val::MISSING)?;
-        let zone = self.zone.eval(env)?;
         let format = format_text(format.as_ref(), "$dateToString", 18533, SPECIFIERS)?;
-        let Some(millis) = moment_or_null(date.as_ref())? else {
+        let zone = self.zone.eval(env)?;
+        if date.as_ref().is_nullish() {
             return eval_or(&self.on_null, env, Val::NULL);
-        };
+        }
         let Some(zone) = zone else {
             return Ok(Val::NULL);
         };
@@ -174,6 +175,10 @@ impl ExprOp for ToString {
             Some(text) => text,
             None if self.format.is_some() => return Ok(Val::NULL),
             None => default(&zone),
+        };
+        // Only now the type of the date counts: null in another argument wins over a wrong one.
+        let Some(millis) = moment_or_null(date.as_ref())? else {
+            return Ok(Val::NULL);
         };
         string_val(&write(text, &zone.local(millis))?)
     }

@@ -26,12 +26,13 @@ pub use trunc::date_trunc;
 
 use super::Env;
 use super::args::ExprArgument;
-use super::node::Expr;
+use super::node::{Expr, ExprOp};
 use crate::error::{Error, Result};
 use crate::value::{Type, ValueRef};
 use zone::Zone;
 
-/// The `timezone` argument. A constant zone is looked up once, when the expression is parsed.
+/// The `timezone` argument. A constant zone is looked up once, when the expression is parsed. A constant that is no zone counts
+/// as computed: null in another argument may win over it.
 #[derive(Debug)]
 enum ZoneArg {
     Known(Zone),
@@ -47,12 +48,18 @@ impl ZoneArg {
             return Ok(Self::Known(Zone::UTC));
         };
         let expr = arg.operand(value)?;
-        match expr.as_const() {
-            Some(value) => Ok(match zone_of(value)? {
-                Some(zone) => Self::Known(zone),
-                None => Self::Null,
-            }),
-            None => Ok(Self::Computed(expr)),
+        Ok(match expr.as_const().map(zone_of) {
+            Some(Ok(Some(zone))) => Self::Known(zone),
+            Some(Ok(None)) => Self::Null,
+            Some(Err(_)) | None => Self::Computed(expr),
+        })
+    }
+
+    /// Returns the error of a constant that is no zone.
+    fn check(&self) -> Result<()> {
+        match self {
+            Self::Computed(expr) => check_const(Some(expr), |value| zone_of(value).map(drop)),
+            Self::Known(_) | Self::Null => Ok(()),
         }
     }
 
@@ -65,10 +72,45 @@ impl ZoneArg {
         }
     }
 
+    /// Returns the error of a constant that is no zone, in the words of `$dateDiff` and `$dateTrunc`.
+    fn check_for(&self, name: &str) -> Result<()> {
+        self.check().map_err(|error| not_a_zone(error, name))
+    }
+
+    /// Returns the zone, or an error in the words of `$dateDiff` and `$dateTrunc`.
+    fn eval_for<'a>(&'a self, name: &str, env: Env<'a>) -> Result<Option<Zone>> {
+        self.eval(env).map_err(|error| not_a_zone(error, name))
+    }
+
     fn each(&self, visit: &mut dyn FnMut(&Expr)) {
         if let Self::Computed(expr) = self {
             visit(expr);
         }
+    }
+}
+
+fn not_a_zone(error: Error, name: &str) -> Error {
+    error.caused(&format!("{name} parameter 'timezone' value parsing failed"))
+}
+
+/// Returns an operator, or its value if all arguments are constant.
+///
+/// If only some are constant, `check` looks at those. MongoDB does so when it optimises the expression, hence a wrong one fails
+/// even where null in another argument would win.
+fn operator<T: ExprOp + 'static>(op: T, check: impl FnOnce(&T) -> Result<()>) -> Expr {
+    let mut is_constant = true;
+    op.each(&mut |expr| is_constant &= expr.as_const().is_some());
+    match check(&op) {
+        Err(error) if !is_constant => Expr::Fails(error),
+        _ => Expr::op(op),
+    }
+}
+
+/// Checks an argument that is constant and not null.
+fn check_const(expr: Option<&Expr>, check: impl FnOnce(ValueRef<'_>) -> Result<()>) -> Result<()> {
+    match expr.and_then(Expr::as_const) {
+        Some(value) if !value.is_nullish() => check(value),
+        _ => Ok(()),
     }
 }
 

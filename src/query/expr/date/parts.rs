@@ -4,7 +4,7 @@ use super::super::Env;
 use super::super::args::{ExprArgument, integral_i64, show, unrecognized};
 use super::super::node::{Expr, ExprOp};
 use super::civil::{Civil, MILLIS_PER_DAY, iso_week, iso_weekday, iso_year_start};
-use super::{ZoneArg, moment_or_null};
+use super::{ZoneArg, moment_or_null, operator};
 use crate::args::NamedArg;
 use crate::error::{Error, Result};
 use crate::value::{DocBuf, Val, Value};
@@ -38,18 +38,23 @@ const PARTS: [&str; 11] = [
     "isoDayOfWeek",
     "timezone",
 ];
+const YEAR: usize = 0;
+const HOUR: usize = 3;
 const ISO: usize = 7;
+/// Parts that must fit into 16 bits: all but year, second and millisecond.
+const BOUNDED: [usize; 4] = [1, 2, HOUR, HOUR + 1];
 
 pub fn date_to_parts(arg: ExprArgument<'_>) -> Result<Expr> {
     let [date, zone, iso] = arg.named(
         ["date", "timezone", "iso8601"],
         unrecognized("argument", arg.name, [40524, 40520], |_| 40522),
     )?;
-    Ok(Expr::op(ToParts {
+    let to_parts = ToParts {
         date: arg.operand(date.required()?)?,
         zone: ZoneArg::parse(zone.value(), arg)?,
         iso: arg.optional(iso.value())?,
-    }))
+    };
+    Ok(operator(to_parts, |to_parts| to_parts.zone.check()))
 }
 
 pub fn date_from_parts(arg: ExprArgument<'_>) -> Result<Expr> {
@@ -91,7 +96,7 @@ pub fn date_from_parts(arg: ExprArgument<'_>) -> Result<Expr> {
     } else {
         [year, month, day]
     };
-    Ok(Expr::op(FromParts {
+    let from_parts = FromParts {
         fields: [
             arg.optional(first)?,
             arg.optional(second_part)?,
@@ -103,7 +108,8 @@ pub fn date_from_parts(arg: ExprArgument<'_>) -> Result<Expr> {
         ],
         iso,
         zone: ZoneArg::parse(zone, arg)?,
-    }))
+    };
+    Ok(operator(from_parts, |from_parts| from_parts.zone.check()))
 }
 
 // === impl ToParts ===
@@ -111,6 +117,9 @@ pub fn date_from_parts(arg: ExprArgument<'_>) -> Result<Expr> {
 impl ExprOp for ToParts {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
         let date = self.date.eval_in(env)?;
+        let Some(zone) = self.zone.eval(env)? else {
+            return Ok(Val::NULL);
+        };
         let iso = match &self.iso {
             None => false,
             Some(expr) => {
@@ -129,9 +138,6 @@ impl ExprOp for ToParts {
                     )
                 })?
             }
-        };
-        let Some(zone) = self.zone.eval(env)? else {
-            return Ok(Val::NULL);
         };
         let Some(millis) = moment_or_null(date.as_ref())? else {
             return Ok(Val::NULL);
@@ -192,16 +198,7 @@ impl FromParts {
                 ),
             )
         })?;
-        if at == 0 {
-            if !(1..=9999).contains(&number) {
-                return Err(Error::location(
-                    40523,
-                    format!(
-                        "'{name}' must evaluate to an integer in the range 1 to 9999, found {number}"
-                    ),
-                ));
-            }
-        } else if at < 6 && !(-32_768..=32_767).contains(&number) {
+        if BOUNDED.contains(&at) && i16::try_from(number).is_err() {
             return Err(Error::location(
                 31034,
                 format!(
@@ -211,23 +208,46 @@ impl FromParts {
         }
         Ok(Some(number))
     }
+
+    /// Returns parts in their order, up to the first one that is null or wrong.
+    fn fields<'a, const N: usize>(&'a self, from: usize, env: Env<'a>) -> Result<Option<[i64; N]>> {
+        let mut numbers = [0; N];
+        for (at, number) in numbers.iter_mut().enumerate() {
+            match self.field(from + at, env)? {
+                Some(given) => *number = given,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(numbers))
+    }
+
+    fn check_year(&self, year: i64) -> Result<()> {
+        if (1..=9999).contains(&year) {
+            return Ok(());
+        }
+        Err(Error::location(
+            if self.iso { 31095 } else { 40523 },
+            format!(
+                "'{}' must evaluate to an integer in the range 1 to 9999, found {year}",
+                self.name(YEAR)
+            ),
+        ))
+    }
 }
 
 impl ExprOp for FromParts {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
-        let mut numbers = [0i64; 7];
-        let mut null = false;
-        for (at, number) in numbers.iter_mut().enumerate() {
-            match self.field(at, env)? {
-                Some(given) => *number = given,
-                None => null = true,
-            }
-        }
-        let zone = self.zone.eval(env)?;
-        let (Some(zone), false) = (zone, null) else {
+        // MongoDB looks at the time of day and the zone before the day, and the first null wins over what is wrong behind it.
+        let Some([hour, minute, seconds, milli]) = self.fields(HOUR, env)? else {
             return Ok(Val::NULL);
         };
-        let [year, second, third, hour, minute, seconds, milli] = numbers;
+        let Some(zone) = self.zone.eval(env)? else {
+            return Ok(Val::NULL);
+        };
+        let Some([year, second, third]) = self.fields(YEAR, env)? else {
+            return Ok(Val::NULL);
+        };
+        self.check_year(year)?;
         let days = if self.iso {
             iso_year_start(year) + (second - 1) * 7 + (third - 1)
         } else {

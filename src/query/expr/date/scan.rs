@@ -3,9 +3,9 @@
 use super::super::Env;
 use super::super::args::{ExprArgument, eval_or, show};
 use super::super::node::{Expr, ExprOp};
-use super::ZoneArg;
 use super::format::{format_arg, format_text};
 use super::text::read;
+use super::{ZoneArg, operator};
 use crate::args::ArgumentError;
 use crate::error::{Code, Error, Result};
 use crate::value::{Val, Value};
@@ -39,12 +39,15 @@ pub fn date_from_string(arg: ExprArgument<'_>) -> Result<Expr> {
             }
         },
     )?;
-    Ok(Expr::op(FromString {
+    let from_string = FromString {
         text: arg.operand(text.required()?)?,
         format: format_arg(format.value(), SPECIFIERS, arg)?,
         zone: ZoneArg::parse(zone.value(), arg)?,
         on_error: arg.optional(on_error.value())?,
         on_null: arg.optional(on_null.value())?,
+    };
+    Ok(operator(from_string, |from_string| {
+        from_string.zone.check()
     }))
 }
 

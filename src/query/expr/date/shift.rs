@@ -6,7 +6,7 @@ use super::super::node::{Expr, ExprOp};
 use super::civil::{Civil, MILLIS_PER_DAY, days_in_month};
 use super::unit::Unit;
 use super::zone::Zone;
-use super::{ZoneArg, moment};
+use super::{ZoneArg, check_const, moment, operator};
 use crate::args::ArgumentError;
 use crate::error::{Code, Error, Result};
 use crate::value::{Val, Value};
@@ -48,17 +48,17 @@ fn parse(arg: ExprArgument<'_>, back: bool) -> Result<Expr> {
         },
     )?;
     let (start, unit, amount) = (start.required()?, unit.required()?, amount.required()?);
-    let unit = arg.operand(unit)?;
-    if let Some(text) = unit.as_const().and_then(|value| value.as_str()) {
-        Unit::parse(text)?;
-    }
-    Ok(Expr::op(Shift {
+    let shift = Shift {
         name,
         back,
         start: arg.operand(start)?,
-        unit,
+        unit: arg.operand(unit)?,
         amount: arg.operand(amount)?,
         zone: ZoneArg::parse(zone.value(), arg)?,
+    };
+    Ok(operator(shift, |shift| {
+        check_const(Some(&shift.unit), |unit| Unit::of(name, unit).map(drop))?;
+        shift.zone.check()
     }))
 }
 
@@ -118,10 +118,16 @@ fn at_days(days: i64, local: &super::zone::Local, zone: &Zone) -> Option<i64> {
 impl ExprOp for Shift {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
         let start = self.start.eval_in(env)?;
-        let unit = self.unit.eval_in(env)?;
+        let start = start.as_ref();
+        if start.is_nullish() {
+            return Ok(Val::NULL);
+        }
+        let Some(unit) = Unit::eval(self.name, &self.unit, env)? else {
+            return Ok(Val::NULL);
+        };
         let amount = self.amount.eval_in(env)?;
-        let (start, unit, amount) = (start.as_ref(), unit.as_ref(), amount.as_ref());
-        if start.is_nullish() || unit.is_nullish() || amount.is_nullish() {
+        let amount = amount.as_ref();
+        if amount.is_nullish() {
             return Ok(Val::NULL);
         }
         let Some(zone) = self.zone.eval(env)? else {
@@ -136,7 +142,6 @@ impl ExprOp for Shift {
                 ),
             )
         })?;
-        let unit = Unit::of(self.name, unit)?;
         let given = integral_i64(amount).ok_or_else(|| {
             Error::location(
                 5166405,

@@ -1,14 +1,14 @@
 //! `$dateTrunc`: the beginning of the bin that contains a date. Bins are counted from 2000-01-01.
 
 use super::super::Env;
-use super::super::args::{ExprArgument, eval_or, integral_i64, show, unrecognized};
+use super::super::args::{ExprArgument, integral_i64, show, unrecognized};
 use super::super::node::{Expr, ExprOp};
 use super::civil::{Civil, MILLIS_PER_DAY, iso_weekday};
-use super::unit::{Unit, weekday};
+use super::unit::{Unit, first_day, weekday};
 use super::zone::Zone;
-use super::{ZoneArg, moment_arg};
+use super::{ZoneArg, check_const, moment_arg, operator};
 use crate::error::{Error, Result};
-use crate::value::{Val, Value};
+use crate::value::{Val, Value, ValueRef};
 
 #[derive(Debug)]
 struct Trunc {
@@ -39,12 +39,19 @@ pub fn date_trunc(arg: ExprArgument<'_>) -> Result<Expr> {
         ),
     )?;
     let (date, unit) = (date.required()?, unit.required()?);
-    Ok(Expr::op(Trunc {
+    let name = arg.name;
+    let trunc = Trunc {
         date: arg.operand(date)?,
         unit: arg.operand(unit)?,
         bin: arg.optional(bin.value())?,
         zone: ZoneArg::parse(zone.value(), arg)?,
         week: arg.optional(week.value())?,
+    };
+    Ok(operator(trunc, |trunc| {
+        check_const(Some(&trunc.unit), |unit| Unit::of(name, unit).map(drop))?;
+        check_const(trunc.week.as_ref(), |day| weekday(name, day).map(drop))?;
+        trunc.zone.check_for(name)?;
+        check_const(trunc.bin.as_ref(), |bin| bin_size(bin).map(drop))
     }))
 }
 
@@ -98,58 +105,57 @@ fn truncated(millis: i64, unit: Unit, bin: i64, zone: &Zone, first_day: i64) -> 
     }
 }
 
+/// Parses the `binSize` argument.
+fn bin_size(bin: ValueRef<'_>) -> Result<i64> {
+    let size = integral_i64(bin).ok_or_else(|| {
+        Error::location(
+            5439017,
+            format!(
+                "$dateTrunc requires 'binSize' to be a 64-bit integer, but got value '{}' of type {}",
+                show(bin),
+                bin.ty().alias()
+            ),
+        )
+    })?;
+    match size > 0 {
+        true => Ok(size),
+        false => Err(Error::location(
+            5439018,
+            format!("$dateTrunc requires 'binSize' to be greater than 0, but got value {size}"),
+        )),
+    }
+}
+
 // === impl Trunc ===
 
 impl ExprOp for Trunc {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
         let date = self.date.eval_in(env)?;
-        let unit = self.unit.eval_in(env)?;
-        let (date, unit) = (date.as_ref(), unit.as_ref());
-        let bin = eval_or(&self.bin, env, Val::MISSING)?;
-        let week = eval_or(&self.week, env, Val::MISSING)?;
-        let (bin, week) = (bin.as_ref(), week.as_ref());
-        let null =
-            date.is_nullish() || unit.is_nullish() || (self.bin.is_some() && bin.is_nullish());
-        if null {
+        let date = date.as_ref();
+        if date.is_nullish() {
             return Ok(Val::NULL);
         }
-        let unit = Unit::of("$dateTrunc", unit)?;
-        let first_day = match &self.week {
-            Some(_) if unit == Unit::Week => {
-                if week.is_nullish() {
+        let size = match &self.bin {
+            None => 1,
+            Some(bin) => {
+                let bin = bin.eval_in(env)?;
+                if bin.as_ref().is_nullish() {
                     return Ok(Val::NULL);
                 }
-                weekday("$dateTrunc", week)?
+                bin_size(bin.as_ref())?
             }
-            // For a constant date MongoDB folds the expression before it looks at this argument. Otherwise null gives null.
-            Some(_) if week.is_nullish() && self.date.as_const().is_none() => {
-                return Ok(Val::NULL);
-            }
-            _ => 7,
         };
-        let Some(zone) = self.zone.eval(env)? else {
+        let Some(unit) = Unit::eval("$dateTrunc", &self.unit, env)? else {
+            return Ok(Val::NULL);
+        };
+        let week = self.week.as_ref();
+        let Some(first_day) = first_day("$dateTrunc", unit, week, &self.date, env)? else {
+            return Ok(Val::NULL);
+        };
+        let Some(zone) = self.zone.eval_for("$dateTrunc", env)? else {
             return Ok(Val::NULL);
         };
         let millis = moment_arg(date, "$dateTrunc", "date")?;
-        let size = match &self.bin {
-            None => 1,
-            Some(_) => integral_i64(bin).ok_or_else(|| {
-                Error::location(
-                    5439017,
-                    format!(
-                        "$dateTrunc requires 'binSize' to be a 64-bit integer, but got value '{}' of type {}",
-                        show(bin),
-                        bin.ty().alias()
-                    ),
-                )
-            })?,
-        };
-        if size <= 0 {
-            return Err(Error::location(
-                5439018,
-                format!("$dateTrunc requires 'binSize' to be greater than 0, but got value {size}"),
-            ));
-        }
         match truncated(millis, unit, size, &zone, first_day) {
             Some(millis) => Ok(Val::Own(Value::date(millis))),
             None => {

@@ -1,5 +1,7 @@
 //! The units in which dates are counted and truncated.
 
+use super::super::Env;
+use super::super::node::Expr;
 use crate::error::{Error, Result};
 use crate::value::ValueRef;
 
@@ -35,8 +37,9 @@ const WEEKDAYS: &[(&str, i64)] = &[
     ("thursday", 4),
     ("friday", 5),
     ("saturday", 6),
-    ("sunday", 7),
+    ("sunday", SUNDAY),
 ];
+const SUNDAY: i64 = 7;
 
 // === impl Unit ===
 
@@ -66,6 +69,16 @@ impl Unit {
             )
         })?;
         Self::parse(text)
+            .map_err(|error| error.caused(&format!("{name} parameter 'unit' value parsing failed")))
+    }
+
+    /// Evaluates the `unit` argument of an operator. `None` means null.
+    pub fn eval<'a>(name: &str, unit: &'a Expr, env: Env<'a>) -> Result<Option<Self>> {
+        let value = unit.eval_in(env)?;
+        match value.as_ref().is_nullish() {
+            true => Ok(None),
+            false => Self::of(name, value.as_ref()).map(Some),
+        }
     }
 
     /// Returns the number of months in the unit, or `None` for units that are not made of months.
@@ -88,6 +101,30 @@ impl Unit {
             Self::Second => 1000,
             _ => 1,
         }
+    }
+}
+
+/// Evaluates the `startOfWeek` argument, which defaults to Sunday. Only weeks look at it. `None` means null.
+///
+/// A constant null is the result for all units, unless the date is constant, too: MongoDB then folds the expression first.
+pub fn first_day<'a>(
+    name: &str,
+    unit: Unit,
+    week: Option<&'a Expr>,
+    date: &Expr,
+    env: Env<'a>,
+) -> Result<Option<i64>> {
+    let is_null = |week: &Expr| week.as_const().is_some_and(ValueRef::is_nullish);
+    match week {
+        Some(week) if unit == Unit::Week => {
+            let value = week.eval_in(env)?;
+            match value.as_ref().is_nullish() {
+                true => Ok(None),
+                false => weekday(name, value.as_ref()).map(Some),
+            }
+        }
+        Some(week) if is_null(week) && date.as_const().is_none() => Ok(None),
+        _ => Ok(Some(SUNDAY)),
     }
 }
 
