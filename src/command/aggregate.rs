@@ -167,6 +167,7 @@ impl<'a> Aggregate<'a> {
             None => (Scope::new(), vars),
             Some(spec) => bind_let(&vars, &Scope::new(), spec)?,
         };
+        let scope = scope.of_pipeline();
         let context = StageContext::new(&scope, call.database(), self.collection);
         let pipeline = Pipeline::parse(self.pipeline, &context)?;
         let target = self

@@ -20,7 +20,23 @@ pub struct Scope {
     len: usize,
     /// True if the command offers neither `$$NOW` nor `$$CLUSTER_TIME`.
     without_constants: bool,
+    failures: ConstantFailures,
 }
+
+/// What happens to a constant expression that fails, such as a division by zero. MongoDB reports it when it optimises the
+/// expression, and keeps it where it does not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum ConstantFailures {
+    #[default]
+    Reported,
+    /// Reported in the words of the optimiser of pipelines.
+    ReportedByPipeline,
+    /// Kept until a document reaches it.
+    Kept,
+}
+
+/// The words of MongoDB's optimiser of pipelines.
+const OPTIMIZING: &str = "Failed to optimize pipeline";
 
 #[derive(Debug, Clone, Default)]
 struct Layer {
@@ -41,6 +57,29 @@ impl Scope {
         Self {
             without_constants: true,
             ..Self::default()
+        }
+    }
+
+    /// Returns this scope for the stages of `aggregate`.
+    #[must_use]
+    pub fn of_pipeline(mut self) -> Self {
+        self.failures = ConstantFailures::ReportedByPipeline;
+        self
+    }
+
+    /// Returns this scope for the stages of an update, which MongoDB does not optimise.
+    #[must_use]
+    pub fn of_update(mut self) -> Self {
+        self.failures = ConstantFailures::Kept;
+        self
+    }
+
+    /// Returns the error of a constant expression that fails, unless it is to fail later.
+    pub(super) fn report(&self, failure: Error) -> Option<Error> {
+        match self.failures {
+            ConstantFailures::Reported => Some(failure),
+            ConstantFailures::ReportedByPipeline => Some(failure.caused(OPTIMIZING)),
+            ConstantFailures::Kept => None,
         }
     }
 
@@ -95,6 +134,14 @@ impl Scope {
             layer = here.before.as_deref();
         }
         None
+    }
+}
+
+/// Adds which stage is wrong, unless the error is one of its constants.
+pub(super) fn invalid_stage(name: &str, error: Error) -> Error {
+    match error.message().starts_with(OPTIMIZING) {
+        true => error,
+        false => error.caused(&format!("Invalid {name}")),
     }
 }
 

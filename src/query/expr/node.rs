@@ -74,7 +74,18 @@ impl Expr {
     /// Parses any value that can be an expression.
     pub fn parse(value: ValueRef<'_>, scope: &Scope) -> Result<Self> {
         let expr = super::parse::operand(value, scope)?;
-        match expr.failure() {
+        match expr.failure().and_then(|failure| scope.report(failure)) {
+            Some(error) => Err(error),
+            None => Ok(expr),
+        }
+    }
+
+    /// Parses the value of `$expr`. A constant that fails is reported in the words of MongoDB's optimiser of filters.
+    pub fn parse_filter(value: ValueRef<'_>, scope: &Scope) -> Result<Self> {
+        let expr = super::parse::operand(value, scope)?;
+        let failure = expr.failure();
+        let failure = failure.map(|error| error.caused("Failed to optimize expression"));
+        match failure.and_then(|failure| scope.report(failure)) {
             Some(error) => Err(error),
             None => Ok(expr),
         }

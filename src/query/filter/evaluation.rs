@@ -29,7 +29,7 @@ pub(super) fn expr(
         ));
     }
     cx.allows("$expr")?;
-    let expr = Expr::parse(arg, cx.scope)?;
+    let expr = Expr::parse_filter(arg, cx.scope)?;
     Ok(Some(FilterNode::Expr(Arc::new((expr, arg.to_value())))))
 }
 

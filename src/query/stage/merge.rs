@@ -278,7 +278,10 @@ fn parse_update(
         bound.push((elem.name().into(), value));
     }
     let names = bound.iter().map(|(name, _)| &**name);
-    let scope = context.scope.with(std::iter::once("new").chain(names));
+    let scope = context
+        .scope
+        .with(std::iter::once("new").chain(names))
+        .of_update();
     if stages.iter().any(|stage| stage.value.as_doc().is_none()) {
         return Err(Error::type_mismatch(
             "Each element of the 'pipeline' array must be an object",

@@ -22,7 +22,7 @@ pub struct PipelineUpdate {
 
 impl PipelineUpdate {
     pub fn parse(stages: Doc<'_>, scope: &Scope) -> Result<Self> {
-        let transform = Transform::parse(stages, scope)?;
+        let transform = Transform::parse(stages, &scope.clone().of_update())?;
         check_written(stages)?;
         let surveyed = Survey::of(TS_FIELD, |survey| transform.survey(survey));
         Ok(Self {
