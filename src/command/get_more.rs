@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Access, Call, Command, Counter, Counters, Flags, Needs, Outcome, cursor};
+use super::{Access, Call, Command, Counter, Counters, Flags, Needs, Outcome, cursor, stable_api};
 use crate::args::required;
 use crate::auth::{Action, AuthTarget};
 use crate::clock::monotonic;
@@ -10,7 +10,7 @@ use crate::engine::ddl::check_collection;
 use crate::error::{Code, Error, Result};
 use crate::interrupt::{Limit, expired};
 use crate::session::CursorInfo;
-use crate::value::DocBuilder;
+use crate::value::{Doc, DocBuilder};
 
 pub(super) const COMMAND: Command = Command::ready(
     "getMore",
@@ -122,6 +122,7 @@ fn check(call: &Call<'_>, collection: &str, id: i64, info: &CursorInfo) -> Resul
             ),
         ));
     }
+    stable_api::check_same(call.body(), Doc::new(&info.command))?;
     match (&info.session, call.session()) {
         (Some(owner), None) => {
             return Err(Error::location(

@@ -160,6 +160,7 @@ codes! {
     331 InvalidIdFieldType,
     334 MechanismUnavailable,
     345 IncompatibleCollectionOptions,
+    347 APIMismatchError,
     349 KeyPatternShorterThanBound,
     352 UnsupportedOpQueryCommand,
     359 CannotConvertIndexToUnique,

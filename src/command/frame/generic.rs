@@ -5,7 +5,7 @@
 use smallvec::SmallVec;
 
 use super::write_concern::{self, WriteConcern};
-use super::{Command, Flags, concern, read_preference};
+use super::{Command, Flags, concern, read_preference, stable_api};
 use crate::args::NUMBERS;
 use crate::config::Topology;
 use crate::engine::ddl::check_database;
@@ -176,6 +176,9 @@ impl<'a> Generic<'a> {
             generic.api_strict = rare.api_strict == Some(true);
         }
         generic.check(command, topology, rare)?;
+        if generic.api_strict {
+            stable_api::check_strict(command, own)?;
+        }
         // A transaction may ask for more, and is refused as one.
         if let Some(value) = read_concern {
             concern::check_read(command, topology, value)?;

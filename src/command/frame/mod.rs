@@ -30,6 +30,7 @@ pub(in crate::command) mod route;
 pub(in crate::command) mod rows;
 pub(in crate::command) mod scan;
 pub(in crate::command) mod schema;
+pub(in crate::command) mod stable_api;
 pub(in crate::command) mod stream;
 pub(in crate::command) mod system;
 pub(in crate::command) mod system_collections;
