@@ -1,12 +1,16 @@
 //! `createIndexes`: builds indexes.
 
 use super::index_spec::{self, Unknown};
-use super::{Access, Call, Command, Flags, Needs, Outcome, collection_uuid, commit_quorum, schema};
+use super::{
+    Access, Call, Command, Flags, Needs, Outcome, Step, Task, collection_uuid, commit_quorum,
+    schema,
+};
 use crate::args::required;
 use crate::auth::Action;
+use crate::config::Topology;
 use crate::engine::ddl::{BuildIndexes, Namespace, SchemaChange};
 use crate::error::{Error, Result};
-use crate::value::DocBuilder;
+use crate::value::{DocBuilder, Value};
 
 pub(super) const COMMAND: Command =
     Command::ready("createIndexes", Access::Admin, "Creates indexes.", run)
@@ -17,6 +21,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let name = call.collection()?;
     let mut specs = None;
     let mut unknown = Unknown::Refused;
+    let mut quorum = None;
     for arg in call.args().skip(1) {
         match arg.name() {
             "indexes" => specs = arg.docs()?,
@@ -28,7 +33,10 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             }
             // The version for the whole command. Each index may also have its own `v`.
             "v" => drop(arg.int()?),
-            "commitQuorum" => commit_quorum::check(&call.context.config.topology, arg)?,
+            "commitQuorum" => {
+                commit_quorum::check(&call.context.config.topology, arg)?;
+                quorum = (!arg.is_null()).then(|| arg.value().to_value());
+            }
             _ => return Err(arg.unknown()),
         }
     }
@@ -46,7 +54,36 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         namespace: Namespace::new(call.database(), name),
         indexes: wanted,
     };
-    schema::run(call, reply, SchemaChange::BuildIndexes(change))
+    let outcome = schema::run(call, reply, SchemaChange::BuildIndexes(change))?;
+    if !matches!(call.context.config.topology, Topology::ReplicaSet { .. }) {
+        return Ok(outcome);
+    }
+    let quorum = quorum.unwrap_or_else(|| Value::string(commit_quorum::DEFAULT));
+    match outcome {
+        Outcome::Work(build) => Ok(Outcome::Work(Box::new(QuorumBuild { build, quorum }))),
+        outcome => {
+            reply.put(QUORUM, quorum.as_ref());
+            Ok(outcome)
+        }
+    }
+}
+
+/// A build on a replica set, whose reply names the commit quorum.
+struct QuorumBuild {
+    build: Box<dyn Task>,
+    quorum: Value,
+}
+
+const QUORUM: &str = "commitQuorum";
+
+impl Task for QuorumBuild {
+    fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
+        let step = self.build.step(reply)?;
+        if matches!(step, Step::Done) {
+            reply.put(QUORUM, self.quorum.as_ref());
+        }
+        Ok(step)
+    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,9 @@ use crate::value::Type;
 /// The most members that a replica set can have.
 const MAX_MEMBERS: i64 = 50;
 
+/// What a member of a replica set waits for unless the client says otherwise.
+pub const DEFAULT: &str = "votingMembers";
+
 pub fn check(topology: &Topology, arg: Arg<'_>) -> Result<()> {
     if arg.is_null() {
         return Ok(());
@@ -35,7 +38,7 @@ pub fn check(topology: &Topology, arg: Arg<'_>) -> Result<()> {
         return Err(Error::bad_value("Standalones can't specify commitQuorum"));
     }
     match mode {
-        None | Some("majority" | "votingMembers") => {}
+        None | Some("majority" | DEFAULT) => {}
         Some(mode) => {
             return Err(Error::new(
                 Code::UnknownReplWriteConcern,

@@ -126,7 +126,8 @@ fn check_key(key: Doc<'_>) -> Result<()> {
         if !wildcard
             && name
                 .split('.')
-                .any(|part| part.starts_with('$') && !is_reference(part))
+                .enumerate()
+                .any(|(at, part)| part.starts_with('$') && (at == 0 || !is_reference(part)))
         {
             return Err(cannot(
                 "Index key contains an illegal field name: field name starts with '$'.",
@@ -147,7 +148,7 @@ fn check_key(key: Doc<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Whether this is a field of a DBRef, which may begin with a dollar.
+/// Whether this is a field of a DBRef, which may begin with a dollar below the root.
 fn is_reference(part: &str) -> bool {
     matches!(part, "$id" | "$ref" | "$db")
 }
@@ -218,6 +219,7 @@ impl<'a> IndexOptions<'a> {
         check_key(key)?;
         match name {
             "" => Err(cannot("index name cannot be empty")),
+            _ if name.contains('\0') => Err(cannot("index name cannot contain NUL bytes")),
             _ => Ok((key, name)),
         }
     }
@@ -264,7 +266,12 @@ impl<'a> IndexOptions<'a> {
             "sparse" => self.sparse = flag()?,
             "hidden" => self.hidden = value.as_bool().ok_or_else(|| mismatch("a bool"))?,
             "prepareUnique" => self.prepare_unique = flag()?,
-            "background" | "dropDups" => {
+            "background" => {
+                let background = [u8::from(flag()?)];
+                let background = ValueRef::new(Type::Bool, &background);
+                self.only_shown.put(name, background);
+            }
+            "dropDups" => {
                 flag()?;
             }
             "clustered" => {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Call, Context, Outcome, Step, Task};
-use crate::engine::ddl::{Advance, Begun, Done, ModifiedIndex, SchemaChange, Steps};
+use crate::engine::ddl::{Advance, Begun, Done, Existed, ModifiedIndex, SchemaChange, Steps};
 use crate::error::Result;
 use crate::value::DocBuilder;
 
@@ -60,10 +60,15 @@ fn tell(context: &Context, done: &Done, reply: &mut DocBuilder<'_>) {
         Done::BuiltIndexes(built) => {
             reply
                 .put_i32("numIndexesBefore", built.before)
-                .put_i32("numIndexesAfter", built.after)
-                .put_bool("createdCollectionAutomatically", built.created_collection);
-            if built.nothing_new {
-                reply.put_str("note", "all indexes already exist");
+                .put_i32("numIndexesAfter", built.after);
+            // MongoDB says nothing about the collection if it finds all indexes there.
+            if built.created_collection || built.existed != Existed::All {
+                reply.put_bool("createdCollectionAutomatically", built.created_collection);
+            }
+            match built.existed {
+                Existed::None => {}
+                Existed::Some => drop(reply.put_str("note", "index already exists")),
+                Existed::All => drop(reply.put_str("note", "all indexes already exist")),
             }
         }
         Done::DroppedIndexes(dropped) => {

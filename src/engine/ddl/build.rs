@@ -41,8 +41,16 @@ pub struct BuiltIndexes {
     pub before: i32,
     pub after: i32,
     pub created_collection: bool,
-    /// All of the indexes existed already.
-    pub nothing_new: bool,
+    /// How many of the wanted indexes existed already.
+    pub existed: Existed,
+}
+
+/// How many of the wanted indexes existed before a build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Existed {
+    None,
+    Some,
+    All,
 }
 
 /// A [`BuildIndexes`] that has begun.
@@ -69,6 +77,14 @@ struct IndexBuild {
     /// The number of indexes before the build.
     before: i32,
     over: bool,
+}
+
+enum BuildProgress {
+    More(Advance),
+    /// The build is over, and this is the number of indexes.
+    Done {
+        after: i32,
+    },
 }
 
 struct UnfinishedIndex {
@@ -136,7 +152,18 @@ impl Steps for RunningBuild {
             return Ok(Advance::Wait(wait));
         }
         match &mut self.build {
-            Some(build) => build.step(now, self.created_collection),
+            Some(build) => match build.step(now)? {
+                BuildProgress::More(advance) => Ok(advance),
+                BuildProgress::Done { after } => {
+                    let built = BuiltIndexes {
+                        before: build.before,
+                        after,
+                        created_collection: self.created_collection,
+                        existed: build.existed(self.change.indexes.len()),
+                    };
+                    Ok(Advance::Done(Done::BuiltIndexes(built)))
+                }
+            },
             None => Ok(Advance::More),
         }
     }
@@ -170,7 +197,17 @@ impl IndexBuild {
         }
     }
 
-    fn step(&mut self, now: Millis, created_collection: bool) -> Result<Advance> {
+    /// Returns how many of the wanted indexes existed. The one that shows the default is always set again.
+    fn existed(&self, wanted: usize) -> Existed {
+        match self.finished.len() {
+            _ if self.default.is_some() => Existed::None,
+            0 => Existed::All,
+            built if built < wanted => Existed::Some,
+            _ => Existed::None,
+        }
+    }
+
+    fn step(&mut self, now: Millis) -> Result<BuildProgress> {
         self.now = now;
         let slice = TimeSlice::begin();
         while let Some(mut current) = self.unfinished.pop() {
@@ -183,23 +220,18 @@ impl IndexBuild {
                 }
             }
             if slice.is_over() && !self.unfinished.is_empty() {
-                return Ok(Advance::More);
+                return Ok(BuildProgress::More(Advance::More));
             }
         }
         let prepared = prepare(&mut self.dates, &slice);
         if let Some(advance) = prepared.map_err(|Dropped| self.collection_dropped())? {
-            return Ok(advance);
+            return Ok(BuildProgress::More(advance));
         }
         let Some(after) = self.finish()? else {
-            return Ok(Advance::More);
+            return Ok(BuildProgress::More(Advance::More));
         };
         self.over = true;
-        Ok(Advance::Done(Done::BuiltIndexes(BuiltIndexes {
-            before: self.before,
-            after,
-            created_collection,
-            nothing_new: after == self.before && self.finished.is_empty() && self.default.is_none(),
-        })))
+        Ok(BuildProgress::Done { after })
     }
 
     /// Indexes the next hundred documents. Returns `true` when the index is complete.

@@ -57,8 +57,8 @@ impl MissingIndexes {
                 }
                 WantedIndex::Index(spec) => {
                     check_against_default(view, spec)?;
-                    let existing = view.indexes().map(|index| &*index.spec);
-                    if !exists(existing.chain(&indexes), spec)? {
+                    if !exists(view.indexes().map(|index| &*index.spec), spec)? {
+                        check_against_wanted(&indexes, spec)?;
                         indexes.push(IndexSpec::clone(spec));
                     }
                     is_being_built |= view.index(&spec.name).is_some_and(|there| !there.ready);
@@ -109,6 +109,17 @@ fn check_against_default(view: &View<'_>, spec: &IndexSpec) -> Result<()> {
     Ok(())
 }
 
+/// Checks a new index against those that the same command builds.
+fn check_against_wanted(indexes: &[IndexSpec], spec: &IndexSpec) -> Result<()> {
+    match exists(indexes.iter(), spec)? {
+        false => Ok(()),
+        true => Err(Error::new(
+            Code::OperationFailed,
+            "Cannot build two identical indexes. Try again without duplicate indexes.",
+        )),
+    }
+}
+
 fn has_name(name: &str) -> Error {
     Error::new(
         Code::IndexKeySpecsConflict,
@@ -141,7 +152,8 @@ fn exists<'a>(existing: impl Iterator<Item = &'a IndexSpec>, spec: &IndexSpec) -
             ));
         }
         if same_kind && same_name {
-            if there.expire_after != spec.expire_after || there.hidden != spec.hidden {
+            let settings = |spec: &IndexSpec| (spec.expire_after, spec.hidden, spec.prepare_unique);
+            if settings(there) != settings(spec) {
                 return Err(Error::new(
                     Code::IndexOptionsConflict,
                     format!(

@@ -27,7 +27,7 @@ use crate::storage::Catalog;
 use crate::value::Millis;
 use crate::wait::Wait;
 
-pub use build::{BuildIndexes, BuiltIndexes};
+pub use build::{BuildIndexes, BuiltIndexes, Existed};
 pub use collections::{DropCollection, DropDatabase, RenameCollection};
 pub use create::CreateCollection;
 pub use drop_indexes::{DropIndexes, DroppedIndexes};
