@@ -16,6 +16,9 @@ pub(super) const COMMAND: Command =
 /// The options of the new collection.
 #[derive(Default)]
 struct Create {
+    /// Whether `_id` gets an index. It always does; the option is a relic.
+    auto_index_id: Option<bool>,
+    temp: bool,
     capped: bool,
     size: Option<u64>,
     max: Option<Option<u64>>,
@@ -34,6 +37,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let name = call.collection()?;
     let create = Create::parse(call)?;
     create.check()?;
+    create.check_auto_index_id(&call.namespace(name), reply)?;
     let change = CreateCollection {
         namespace: Namespace::new(call.database(), name),
         options: CollectionOptions {
@@ -66,9 +70,8 @@ impl Create {
             "capped" => self.capped = arg.bool()?.unwrap_or(false),
             "size" => self.size = capped::bytes(&arg)?,
             "max" => self.max = capped::documents(&arg)?,
-            "autoIndexId" | "temp" => {
-                arg.bool()?;
-            }
+            "autoIndexId" => self.auto_index_id = arg.bool()?,
+            "temp" => self.temp = arg.bool()?.is_some(),
             "flags" => {
                 arg.int()?;
             }
@@ -158,6 +161,9 @@ impl Create {
 
     fn check(&self) -> Result<()> {
         let invalid = |why: &str| Err(Error::new(Code::InvalidOptions, why));
+        if self.temp {
+            return invalid("the 'temp' field is an invalid option");
+        }
         if self.capped && self.size.is_none() {
             return invalid("the 'size' field is required when 'capped' is true");
         }
@@ -188,6 +194,24 @@ impl Create {
             ))),
             None => Ok(()),
         }
+    }
+
+    /// Refuses a collection without an index on `_id`, which MongoDB has in `local` only, and notes that the option is a relic.
+    fn check_auto_index_id(&self, namespace: &str, reply: &mut DocBuilder<'_>) -> Result<()> {
+        if self.auto_index_id == Some(false) && !namespace.starts_with("local.") {
+            return Err(Error::location(
+                50001,
+                format!(
+                    "autoIndexId:false is not allowed for collection {namespace} because it can be replicated"
+                ),
+            ));
+        }
+        if self.auto_index_id.is_some() {
+            let note =
+                "The autoIndexId option is deprecated and will be removed in a future release";
+            reply.put_str("note", note);
+        }
+        Ok(())
     }
 
     fn cap(&self) -> Option<Cap> {

@@ -171,6 +171,11 @@ impl<'a> Args<'a> {
         let projection = fields
             .map(|fields| Projection::parse(fields, &scope, ProjectionKind::Find))
             .transpose()?;
+        if self.new && projection.as_ref().is_some_and(Projection::is_positional) {
+            return Err(Error::bad_value(
+                "cannot use a positional projection and return the new document",
+            ));
+        }
         let vars = selection.vars.clone();
         let surveyed = Survey::of(TS_FIELD, |survey| {
             if let Some(projection) = &projection {

@@ -57,24 +57,29 @@ pub fn check_id(id: ValueRef<'_>) -> Result<()> {
             Code::InvalidIdField,
             format!("The '_id' value cannot be of type {}", id.ty().alias()),
         )),
-        Type::Document => {
-            let inside = Doc::new(id.data());
-            match inside
-                .iter()
-                .find(|elem| elem.name_bytes().starts_with(b"$"))
-            {
-                Some(elem) if !is_reference(inside) => Err(Error::new(
-                    Code::DollarPrefixedFieldName,
-                    format!(
-                        "_id fields may not contain '$'-prefixed fields: {} is not valid for storage.",
-                        elem.name()
-                    ),
-                )),
-                _ => Ok(()),
-            }
-        }
+        Type::Document => check_id_names(Doc::new(id.data())),
         _ => Ok(()),
     }
+}
+
+/// Checks that no name inside an `_id` begins with `$`, however deep. The depth of documents is limited.
+fn check_id_names(doc: Doc<'_>) -> Result<()> {
+    let may_begin_with_dollar = is_reference(doc);
+    for elem in doc {
+        if elem.name_bytes().starts_with(b"$") && !may_begin_with_dollar {
+            return Err(Error::new(
+                Code::DollarPrefixedFieldName,
+                format!(
+                    "_id fields may not contain '$'-prefixed fields: {} is not valid for storage.",
+                    elem.name()
+                ),
+            ));
+        }
+        if matches!(elem.value.ty(), Type::Document | Type::Array) {
+            check_id_names(Doc::new(elem.value.data()))?;
+        }
+    }
+    Ok(())
 }
 
 /// Returns whether the document is a `{$ref, $id}`, the one use of `$` names that was always allowed in storage.

@@ -54,11 +54,11 @@ pub fn parse_pull_all(argument: &UpdateArgument<'_>) -> Result<UpdateLeaf> {
 }
 
 /// Returns whether the document is a condition on a value, such as `{$gt: 5}`. `{$or: [...]}` and `{x: 1}` are filters on
-/// a document.
+/// a document. So is `{$not: ...}` to MongoDB, which refuses it there.
 fn begins_with_condition(doc: Doc<'_>) -> bool {
     let name = doc.first().map_or("", |elem| elem.name());
     let operator = FILTERS.find(name.as_bytes());
-    operator.is_some_and(|row| row.facts == Level::Field)
+    name != "$not" && operator.is_some_and(|row| row.facts == Level::Field)
 }
 
 /// Returns `{e: value}`, written into a reused buffer.

@@ -140,6 +140,12 @@ static KEYWORDS: &[Keyword] = &[
                 "$jsonSchema keyword '{key}' must have a positive value"
             )));
         }
+        if divisor.is_nan() {
+            return Err(Error::bad_value("divisor cannot be NaN"));
+        }
+        if divisor.is_infinite() {
+            return Err(Error::bad_value("divisor cannot be infinite"));
+        }
         s.multiple_of = Some(divisor);
         Ok(())
     }),
