@@ -200,6 +200,11 @@ fn get_cmd_line_opts(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<
     compression.put_str("compressors", &config.compressors.to_string());
     compression.end();
     net.end();
+    if config.enable_test_commands {
+        let mut parameters = parsed.doc("setParameter");
+        parameters.put_str("enableTestCommands", "1");
+        parameters.end();
+    }
     if let Topology::ReplicaSet { name, .. } = &config.topology {
         let mut replication = parsed.doc("replication");
         replication.put_str("replSetName", name);

@@ -220,10 +220,17 @@ impl<'a> Find<'a> {
         {
             return point(call, self.collection, id, reply);
         }
+        // A cursor on no collection has nothing to wait for, so that it ends at once even with an empty first batch.
+        let is_there = self.batch_size != Some(0)
+            || call
+                .context
+                .catalog
+                .get(call.database(), self.collection)?
+                .is_some();
         let opening = CursorOptions {
             namespace: call.namespace(self.collection),
             batch_size: self.batch_size,
-            single_batch: self.single_batch,
+            single_batch: self.single_batch || !is_there,
             no_timeout: self.no_timeout,
             awaits: prepared.tailing && self.await_data,
             is_slow: prepared.is_slow,

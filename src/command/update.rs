@@ -7,6 +7,7 @@ use crate::auth::{self, Action};
 use crate::engine::write::Updating;
 use crate::error::{Error, Result};
 use crate::query::Vars;
+use crate::query::stage;
 use crate::query::update::{Style, Update as Change};
 use crate::value::{Doc, DocBuf, DocBuilder, Type, ValueRef, is_true};
 
@@ -136,6 +137,12 @@ impl<'a> Statement<'a> for Update<'a> {
             sort,
             constants,
         })
+    }
+
+    /// MongoDB counts the stages of all pipelines once the statements have run, and fails where it cannot read one.
+    fn late_error(&self) -> Option<Error> {
+        let stages = self.update.as_array()?;
+        stage::check_names(stages).err()
     }
 
     fn parse(self, let_vars: Option<Doc<'_>>, vars: &Vars) -> Result<Updating> {

@@ -25,12 +25,26 @@ pub fn between<'f>(
     sort: Option<&Sort>,
     at: ReadPoint,
 ) -> Result<Plan<'f>> {
+    if let (Some(min), Some(max)) = (&ends.min, &ends.max)
+        && !has_same_names(min.as_doc(), max.as_doc())
+    {
+        return Err(Error::location(
+            51176,
+            "min and max must have the same field names",
+        ));
+    }
     let Some(hint) = hint else {
         return Err(Error::location(
             51173,
             "When using min()/max() a hint of which index to use must be provided",
         ));
     };
+    if matches!(hint, Hint::Natural(_)) {
+        return Err(Error::new(
+            Code::NoQueryExecutionPlans,
+            "error processing query: planner returned error :: caused by :: min and max are incompatible with $natural",
+        ));
+    }
     let of_ids = match hint {
         Hint::Key(key) => names_id_first(key.as_doc()),
         hint => hint.names_ids(),
@@ -130,6 +144,11 @@ fn beginning_of(index: &IndexSpec, bound: Doc<'_>) -> Result<Vec<u8>> {
         }
     }
     Ok(encoded(index, bound))
+}
+
+fn has_same_names(one: Doc<'_>, other: Doc<'_>) -> bool {
+    let others = other.iter().map(|elem| elem.name());
+    one.iter().map(|elem| elem.name()).eq(others)
 }
 
 fn key_of(index: &IndexSpec, end: Doc<'_>) -> Result<Vec<u8>> {

@@ -38,11 +38,6 @@ impl Difference {
         mentions(&Bson::Document(self.command().clone()), name)
     }
 
-    /// Returns true if the last command has this number at its top level.
-    pub fn has(&self, name: &str, number: i32) -> bool {
-        self.command().get_i32(name).ok() == Some(number)
-    }
-
     /// Returns true if the predicate is true for a value of the last command.
     pub fn has_value(&self, wanted: impl Fn(&Bson) -> bool) -> bool {
         contains(&Bson::Document(self.command().clone()), &wanted)
@@ -130,15 +125,6 @@ impl Difference {
         self.names_with("upsert", |value| *value == Bson::Boolean(true))
     }
 
-    /// Returns true if the last command replaces a whole document.
-    pub fn replaces(&self) -> bool {
-        let plain = |value: &Bson| {
-            let update = value.as_document();
-            update.is_some_and(|update| update.keys().all(|name| !name.starts_with('$')))
-        };
-        self.names_with("u", plain) || self.names_with("update", plain)
-    }
-
     /// Returns the number of paths in the operators of an update.
     pub fn changed_paths(&self) -> usize {
         let command = self.command();
@@ -152,15 +138,6 @@ impl Difference {
 
     pub fn verb(&self) -> &str {
         self.command().keys().next().map_or("", String::as_str)
-    }
-
-    /// Returns true if the last command updates documents with a pipeline.
-    pub fn updates_by_pipeline(&self) -> bool {
-        let command = self.command();
-        let in_list = command.get_array("updates").ok();
-        let in_list = in_list.and_then(|list| list.first()?.as_document()?.get("u"));
-        let update = in_list.or_else(|| command.get("update"));
-        matches!(update, Some(Bson::Array(_)))
     }
 
     pub fn command(&self) -> &Document {

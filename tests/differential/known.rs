@@ -178,18 +178,6 @@ const KNOWN: &[Known] = &[
         },
     },
     Known {
-        reason: "fault: FAULTS.md D7: the limit of a $filter is looked at although there is nothing to limit",
-        is: |found, _| {
-            found.codes().0 == 0
-                && matches!(found.codes().1, 327_391 | 327_392)
-                && found.names_with("$filter", |filter| {
-                    filter
-                        .as_document()
-                        .is_some_and(|filter| filter.contains_key("limit"))
-                })
-        },
-    },
-    Known {
         reason: "two things are wrong, and each server tells another (asked: each fails with both)",
         is: |found, witness| found.what == What::Reply && witness.part_fails(found),
     },
@@ -267,52 +255,15 @@ const KNOWN: &[Known] = &[
         },
     },
     Known {
-        reason: "fault: FAULTS.md D3: replacement upserts look at filter fields other than _id",
-        is: |found, _| found.codes() == (0, 54) && found.upserts() && found.replaces(),
-    },
-    Known {
-        reason: "fault: FAULTS.md D6: null wins over wrong parts of a date expression; unit and timezone are looked at too early",
+        reason: "8.2: a date expression looks at unit and bin before zone and date, and at constants when it optimises (evaluate_date.cpp, expression.cpp)",
         is: |found, _| {
             let (theirs, ours) = found.codes();
-            // Missing, or a wrong type of date.
-            matches!(theirs, 0 | 16006 | 5166307 | 5439012)
-                && ((found.says("timezone") && matches!(ours, 40517 | 40485))
-                    || (found.says("unit") && matches!(ours, 9 | 5439013))
-                    || (found.says("$dateFromParts")
-                        && matches!(ours, 31034 | 31095 | 40515 | 40523)))
-        },
-    },
-    Known {
-        reason: "fault: FAULTS.md D4: a wrong stage of a pipeline update fails the command / the statement",
-        is: |found, _| {
-            let is_statement = |replies: &[Document]| {
-                replies
-                    .iter()
-                    .any(|reply| reply.contains_key("writeErrors"))
-            };
-            found.updates_by_pipeline()
-                && found.codes().0 == found.codes().1
-                && !is_statement(&found.theirs)
-                && is_statement(&found.ours)
-        },
-    },
-    Known {
-        reason: "fault: FAULTS.md E: find with batchSize 0 on no collection is over / opens a cursor",
-        is: |found, _| {
-            found.verb() == "find"
-                && found.codes() == (0, 0)
-                && found.has("batchSize", 0)
-                && ends_with_an_empty_batch(found)
-        },
-    },
-    Known {
-        reason: "fault: FAULTS.md E: n of a multi update that fails half-way",
-        is: |found, _| {
-            found.verb() == "update"
-                && found.says("multi")
-                && found.codes().0 != 0
-                && found.codes().0 == found.codes().1
-                && same_but_for(found, &["n", "nModified"].map(str::to_owned))
+            matches!(
+                theirs,
+                0 | 5166403 | 5166307 | 5166405 | 5439012 | 16006 | 40485 | 40517
+            ) && ((found.says("timezone") && matches!(ours, 40517 | 40485))
+                || (found.says("unit") && matches!(ours, 9 | 5439013))
+                || (found.says("binSize") && matches!(ours, 5439017 | 5439018)))
         },
     },
     Known {
@@ -322,10 +273,6 @@ const KNOWN: &[Known] = &[
                 && found.codes() == (11000, 11000)
                 && same_but_for(found, &["keyValue".to_owned()])
         },
-    },
-    Known {
-        reason: "fault: FAULTS.md C6: $pull of a $not",
-        is: |found, _| found.says("$pull") && found.says("$not") && found.codes() == (2, 0),
     },
     Known {
         reason: "fault, not in FAULTS.md: an array filter that says nothing ({$all: []}) is refused / accepted",
@@ -392,15 +339,6 @@ const KNOWN: &[Known] = &[
         is: |found, _| {
             found.codes() == (2, 0)
                 && found.names_with("hint", |hint| *hint == Bson::from("nosuch"))
-        },
-    },
-    Known {
-        reason: "fault, not in FAULTS.md: createIndexes that finds _id_ under another name leaves createdCollectionAutomatically out / has it",
-        is: |found, _| {
-            found.verb() == "createIndexes"
-                && found.what == What::Reply
-                && found.codes() == (0, 0)
-                && same_but_for(found, &["createdCollectionAutomatically".to_owned()])
         },
     },
     Known {

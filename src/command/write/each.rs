@@ -9,7 +9,7 @@ use crate::command::{Call, Counter, Counters, Outcome};
 use crate::effort::Effort;
 use crate::engine::ddl::check_written;
 use crate::engine::write::{Deleting, Selection, Updating, WriteTarget};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::query::Vars;
 use crate::query::stage::StepBudget;
 use crate::session;
@@ -41,6 +41,11 @@ pub trait Statement<'a>: Sized {
     type Writing: Writing;
     fn read_as(doc: Doc<'a>, names: &StatementNames) -> Result<Self>;
     fn parse(self, let_vars: Option<Doc<'_>>, vars: &Vars) -> Result<Self::Writing>;
+
+    /// Returns the error that fails the whole command after its statements have run.
+    fn late_error(&self) -> Option<Error> {
+        None
+    }
 }
 
 /// A kind of command that has such statements.
@@ -64,6 +69,8 @@ struct EachStatement<K: StatementKind> {
     count: usize,
     current: Option<K::Writing>,
     tally: Tally,
+    /// The first error of a statement that fails the command at its end.
+    late_error: Option<Error>,
 }
 
 /// Runs a command of this kind.
@@ -75,10 +82,12 @@ pub fn run_each<K: StatementKind>(
     let mut options = WriteOptions::read(call, K::LIST, &[])?;
     let documents = call.documents(K::LIST)?;
     let count = check_statements(call, K::LIST, documents)?;
+    let mut late_error = None;
     if count > 1 {
         // A statement that cannot be read fails the whole command before any statement has run.
         for value in documents.iter() {
-            read::<K>(value.as_doc().unwrap_or(Doc::EMPTY))?;
+            let statement = read::<K>(value.as_doc().unwrap_or(Doc::EMPTY))?;
+            late_error = late_error.or_else(|| statement.late_error());
         }
     }
     check_written(call.database(), collection)?;
@@ -89,6 +98,7 @@ pub fn run_each<K: StatementKind>(
         count,
         current: None,
         tally: Tally::new(options.ordered, options.numbers(count)?),
+        late_error,
     };
     call.context
         .counters
@@ -112,6 +122,20 @@ impl<K: StatementKind> Statements for EachStatement<K> {
     const LIST: Option<&'static str> = Some(K::LIST);
 
     fn step(&mut self, run: &mut StatementRun<'_>, slice: &dyn StepBudget) -> Result<bool> {
+        match self.advance(run, slice)? {
+            true => self.late_error.take().map_or(Ok(true), Err),
+            false => Ok(false),
+        }
+    }
+
+    fn reply(&mut self, reply: &mut DocBuilder<'_>) {
+        self.tally.reply(K::MODIFIES, reply);
+    }
+}
+
+impl<K: StatementKind> EachStatement<K> {
+    /// Continues until all statements are done (`true`) or the time slice is over.
+    fn advance(&mut self, run: &mut StatementRun<'_>, slice: &dyn StepBudget) -> Result<bool> {
         while self.next < self.count {
             let index = self.next;
             let ended = match &mut self.current {
@@ -125,11 +149,8 @@ impl<K: StatementKind> Statements for EachStatement<K> {
                             .done(index, current.outcome(), run.retry.as_mut());
                         Ok(())
                     }
-                    Err(error) => {
-                        // What the statement did before it failed stays done, and counts. A retry runs the statement again.
-                        self.tally.count(index, current.outcome());
-                        Err(error)
-                    }
+                    // What the statement did before it failed stays done, but does not count in the reply, as in MongoDB.
+                    Err(error) => Err(error),
                 },
                 None => {
                     let Some(value) = run.documents.take_next(&mut self.offset) else {
@@ -141,6 +162,9 @@ impl<K: StatementKind> Statements for EachStatement<K> {
                         Err(refusal)
                     } else {
                         let statement = read::<K>(value.as_doc().unwrap_or(Doc::EMPTY))?;
+                        if self.count == 1 {
+                            self.late_error = statement.late_error();
+                        }
                         let let_vars = self.let_vars.as_ref().map(DocBuf::as_doc);
                         match statement.parse(let_vars, &run.vars) {
                             Ok(begun) => {
@@ -171,10 +195,6 @@ impl<K: StatementKind> Statements for EachStatement<K> {
             }
         }
         Ok(true)
-    }
-
-    fn reply(&mut self, reply: &mut DocBuilder<'_>) {
-        self.tally.reply(K::MODIFIES, reply);
     }
 }
 

@@ -5,7 +5,7 @@ use super::{Changed, Deleted, Search, Selection, WriteTarget, collection_for, in
 use crate::effort::Effort;
 use crate::error::{Code, Result};
 use crate::query::stage::StepBudget;
-use crate::query::update::{Apply, Update};
+use crate::query::update::{Apply, Style, Update};
 use crate::storage::New;
 use crate::value::{Doc, Millis, Value};
 
@@ -172,7 +172,11 @@ impl Updating {
             position: None,
             inserting: true,
         };
-        let equalities = selection.wanted.filter().equalities()?;
+        let filter = selection.wanted.filter();
+        let equalities = match self.update.style() {
+            Style::Replacement => filter.id_equality()?,
+            _ => filter.equalities()?,
+        };
         self.update.upsert(&equalities, &apply, || {
             Value::oid(place.ids.next(place.now()))
         })

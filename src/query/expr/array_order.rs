@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::query::Survey;
 use crate::query::direction::SortDirection;
 use crate::query::element_order::ElementOrder;
-use crate::value::{Doc, Path, Type, Val, ValueRef, compare};
+use crate::value::{Doc, Num, Path, Type, Val, ValueRef, compare};
 
 #[derive(Debug)]
 struct SortArray {
@@ -118,6 +118,9 @@ fn in_order(array: Doc<'_>) -> Vec<ValueRef<'_>> {
     all
 }
 
+/// The doubles that have a place among 64-bit integers. NaN is none of them.
+const I64_RANGE: std::ops::Range<f64> = -9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0;
+
 /// Checks the `n` of `$firstN` and its relatives: positive and integral.
 pub fn check_n(value: ValueRef<'_>) -> Result<usize> {
     if !value.ty().is_number() {
@@ -127,6 +130,14 @@ pub fn check_n(value: ValueRef<'_>) -> Result<usize> {
                 "Value for 'n' must be of integral type, but found {}",
                 show(value)
             ),
+        ));
+    }
+    if let Some(Num::Double(n)) = value.as_num()
+        && !I64_RANGE.contains(&n)
+    {
+        return Err(Error::location(
+            31109,
+            format!("Can't coerce out of range value {} to long", show(value)),
         ));
     }
     let n = integral_i64(value).ok_or_else(|| {

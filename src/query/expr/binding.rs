@@ -285,6 +285,10 @@ impl ExprOp for FilterArray {
         else {
             return Ok(Val::NULL);
         };
+        // MongoDB does not look at the limit if there is nothing to limit.
+        if array.is_empty() {
+            return Ok(input);
+        }
         let limit = self.limit(env)?;
         let mut bytes = Vec::new();
         let mut out = ArrayBuilder::begin(&mut bytes);

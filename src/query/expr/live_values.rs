@@ -37,6 +37,22 @@ impl<'a> LiveValues<'a> {
         Ok(kept)
     }
 
+    /// Evaluates these expressions up to the first null, after which nothing matters. `None` means that there is one.
+    pub fn eval_until_null(
+        exprs: impl IntoIterator<Item = &'a Expr>,
+        env: Env<'a>,
+    ) -> Result<Option<Self>> {
+        let mut kept = Self::default();
+        for expr in exprs {
+            let value = expr.eval_in(env)?;
+            if value.as_ref().is_nullish() {
+                return Ok(None);
+            }
+            kept.push(value)?;
+        }
+        Ok(Some(kept))
+    }
+
     pub fn push(&mut self, value: Val<'a>) -> Result<()> {
         if let Val::Own(own) = &value {
             let bytes = own.as_ref().data().len();

@@ -64,7 +64,6 @@ pub fn set_equals(arg: ExprArgument<'_>) -> Result<Expr> {
 
 fn same_set<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let mut first: Option<Val<'_>> = None;
-    let mut same = true;
     for (at, arg) in call.args.iter().enumerate() {
         let value = arg.eval_in(env)?;
         let other = distinct(value.as_ref()).ok_or_else(|| no_set(17044, at, value.as_ref()))?;
@@ -72,21 +71,24 @@ fn same_set<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
             None => first = Some(value),
             Some(first) => {
                 let set = distinct(first.as_ref()).unwrap_or_default();
-                same &= set.len() == other.len()
+                let is_same = set.len() == other.len()
                     && set.iter().zip(&other).all(|(a, b)| compare(*a, *b).is_eq());
+                // The other arguments do not matter any more, not even if they are wrong.
+                if !is_same {
+                    return bool_val(false);
+                }
             }
         }
     }
-    bool_val(same)
+    bool_val(true)
 }
 
 pub fn set_intersection<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
-    let values = LiveValues::eval(&call.args, env)?;
+    let Some(values) = LiveValues::eval_until_null(&call.args, env)? else {
+        return Ok(Val::NULL);
+    };
     let mut common: Option<Vec<ValueRef<'_>>> = None;
     for value in values.iter() {
-        if value.as_ref().is_nullish() {
-            return Ok(Val::NULL);
-        }
         let set = distinct(value.as_ref()).ok_or_else(|| {
             refuse(
                 17047,
@@ -106,14 +108,13 @@ pub fn set_union<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     // Constants come last, as in MongoDB's optimizer, so a null among the other arguments decides first.
     let (constant, other): (Vec<_>, Vec<_>) =
         call.args.iter().partition(|arg| arg.as_const().is_some());
-    let values = LiveValues::eval(other.into_iter().chain(constant), env)?;
+    let Some(values) = LiveValues::eval_until_null(other.into_iter().chain(constant), env)? else {
+        return Ok(Val::NULL);
+    };
     let mut all = Vec::new();
     // The number of elements in `all` that are known to be distinct.
     let mut distinct = 0;
     for value in values.iter() {
-        if value.as_ref().is_nullish() {
-            return Ok(Val::NULL);
-        }
         let array = value.as_ref().as_array().ok_or_else(|| {
             refuse(
                 17043,

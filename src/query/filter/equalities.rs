@@ -10,38 +10,65 @@ use crate::{
 
 const MAX_DEPTH: usize = 200;
 
+/// Checks that no path is there twice, or beside a part of it: no document could be built.
+fn check_distinct(pairs: &[(&str, &Value)]) -> Result<()> {
+    let mut paths = HashSet::with_capacity(pairs.len());
+    for (path, _) in pairs {
+        if !paths.insert(*path) {
+            return Err(Error::new(
+                Code::NotSingleValueField,
+                format!("cannot infer query fields to set, path '{path}' is matched twice"),
+            ));
+        }
+    }
+    for (path, _) in pairs {
+        // No document is deeper than that. A longer path fails when the document is built.
+        for (dot, _) in path.match_indices('.').take(MAX_DEPTH) {
+            let outer = &path[..dot];
+            if paths.contains(outer) {
+                return Err(Error::new(
+                    Code::NotSingleValueField,
+                    format!(
+                        "cannot infer query fields to set, both paths '{outer}' and '{path}' are matched"
+                    ),
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
 impl FilterNode {
     /// Returns the (path, value) pairs of the equalities in the conjunction. The same path twice is an error, because no
     /// document could be built.
     pub(super) fn equalities(&self) -> Result<Vec<(&str, &Value)>> {
+        let pairs = self.pairs();
+        check_distinct(&pairs)?;
+        Ok(pairs)
+    }
+
+    /// Returns the pair of the `_id`, which must be given as a whole. Other equalities do not matter.
+    pub(super) fn id_equality(&self) -> Result<Vec<(&str, &Value)>> {
+        let mut pairs = self.pairs();
+        pairs.retain(|(path, _)| path.split('.').next() == Some("_id"));
+        if let Some((path, _)) = pairs.iter().find(|(path, _)| *path != "_id") {
+            return Err(Error::new(
+                Code::NotExactValueField,
+                format!(
+                    "field at '_id' must be exactly specified, field at sub-path '{path}'found"
+                ),
+            ));
+        }
+        check_distinct(&pairs)?;
+        Ok(pairs)
+    }
+
+    fn pairs(&self) -> Vec<(&str, &Value)> {
         let mut pairs = Vec::new();
         if !self.is_never_true() {
             self.collect(&mut pairs);
         }
-        let mut paths = HashSet::with_capacity(pairs.len());
-        for (path, _) in &pairs {
-            if !paths.insert(*path) {
-                return Err(Error::new(
-                    Code::NotSingleValueField,
-                    format!("cannot infer query fields to set, path '{path}' is matched twice"),
-                ));
-            }
-        }
-        for (path, _) in &pairs {
-            // No document is deeper than that. A longer path fails when the document is built.
-            for (dot, _) in path.match_indices('.').take(MAX_DEPTH) {
-                let outer = &path[..dot];
-                if paths.contains(outer) {
-                    return Err(Error::new(
-                        Code::NotSingleValueField,
-                        format!(
-                            "cannot infer query fields to set, both paths '{outer}' and '{path}' are matched"
-                        ),
-                    ));
-                }
-            }
-        }
-        Ok(pairs)
+        pairs
     }
 
     /// Returns whether the filter is constantly false. mongod copies nothing from such a filter.

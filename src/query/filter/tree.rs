@@ -183,6 +183,11 @@ impl Filter {
     pub fn equalities(&self) -> Result<Vec<(&str, &Value)>> {
         self.root.equalities()
     }
+
+    /// Returns the pair of the `_id`, all that the upsert of a replacement copies.
+    pub fn id_equality(&self) -> Result<Vec<(&str, &Value)>> {
+        self.root.id_equality()
+    }
 }
 
 // === impl FilterNode ===

@@ -56,6 +56,9 @@ fn add(
         if name.starts_with('$') {
             return Err(several_names(name));
         }
+        if name.is_empty() {
+            return Err(Error::location(40353, "FieldPath must not end with a '.'."));
+        }
         let path = FieldPath::parse(name)?.into_path();
         add(tree, &path, elem.value, scope, &format!("{whole}.{name}"))?;
     }

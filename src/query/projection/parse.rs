@@ -58,6 +58,18 @@ pub(super) fn parse(spec: Doc<'_>, scope: &Scope, kind: ProjectionKind) -> Resul
     Ok(Projection { mode, root })
 }
 
+/// Returns whether the name of a nested field is that of an operator, and not of a part of a DBRef.
+fn is_operator(name: &str) -> bool {
+    name.starts_with('$') && !matches!(name, "$id" | "$ref" | "$db")
+}
+
+fn positional_in_aggregation() -> Error {
+    Error::location(
+        31324,
+        "Cannot use positional projection in aggregation projection",
+    )
+}
+
 // === impl Parser ===
 
 impl Parser<'_> {
@@ -74,7 +86,7 @@ impl Parser<'_> {
                 let path = checked(name)?;
                 let doc = Doc::new(value.data());
                 match doc.first() {
-                    Some(first) if first.name().starts_with('$') && doc.count() == 1 => {
+                    Some(first) if is_operator(first.name()) && doc.count() == 1 => {
                         self.operator(&path, value, &first, parent, top)
                     }
                     _ => self.within(&path, doc, parent),
@@ -113,7 +125,7 @@ impl Parser<'_> {
     fn inclusion(&mut self, name: &str, parent: &mut ProjectionTree, top: bool) -> Result<()> {
         if let Some(stem) = name.strip_suffix(".$") {
             self.positional(stem, parent)?;
-        } else if name.contains(".$.") && self.kind == ProjectionKind::Find {
+        } else if name.contains(".$.") {
             return Err(Error::location(
                 31394,
                 "As of 4.4, it's illegal to specify positional operator in the middle of a path.Positional projection may \
@@ -139,10 +151,7 @@ impl Parser<'_> {
 
     fn positional(&mut self, stem: &str, parent: &mut ProjectionTree) -> Result<()> {
         if self.kind == ProjectionKind::Aggregate {
-            return Err(Error::location(
-                31324,
-                "Cannot use positional projection in aggregation projection",
-            ));
+            return Err(positional_in_aggregation());
         }
         if self.has_positional {
             return Err(Error::location(
@@ -162,10 +171,12 @@ impl Parser<'_> {
 
     fn exclusion(&mut self, name: &str, parent: &mut ProjectionTree, top: bool) -> Result<()> {
         if name.ends_with(".$") {
-            return Err(Error::location(
-                31395,
-                "positional projection cannot be used with exclusion",
-            ));
+            return Err(match self.kind {
+                ProjectionKind::Aggregate => positional_in_aggregation(),
+                ProjectionKind::Find => {
+                    Error::location(31395, "positional projection cannot be used with exclusion")
+                }
+            });
         }
         add(parent, &checked(name)?, ProjectionNode::Drop)?;
         if top && name == "_id" {
@@ -409,8 +420,8 @@ mod tests {
             (doc! {"a.$": 1, "b.$": 1}, 31276, 31324),
             (doc! {"a.$": {"$slice": 1}}, 31271, 31271),
             (doc! {"a.$": "x"}, 31308, 31308),
-            (doc! {"a.$": 0}, 31395, 31395),
-            (doc! {"a.$.b": 1}, 31394, 16410),
+            (doc! {"a.$": 0}, 31395, 31324),
+            (doc! {"a.$.b": 1}, 31394, 31394),
             (doc! {"a.$": 1, "b": 0}, 31254, 31324),
             (doc! {"a.$": 1, "a.y": 1}, 31249, 31324),
             (doc! {"a": {"$slice": 1}, "a.$": 1}, 31250, 28667),

@@ -15,7 +15,7 @@ use crate::interrupt;
 use crate::query::expr::check_depth;
 use crate::query::projection::in_places;
 use crate::query::{Scope, Survey, Vars};
-use crate::value::{Doc, DocBuf, ValueRef};
+use crate::value::{Doc, DocBuf, Elem, ValueRef};
 use crate::vocabulary::Status;
 
 /// A sequence of stages that map one document to one document.
@@ -26,17 +26,26 @@ pub struct Transform {
     has_returning_fields: bool,
 }
 
+/// Returns the name and the argument of a stage.
+fn field_of(elem: Elem<'_>) -> Result<Elem<'_>> {
+    let stage = elem.value.as_doc();
+    only_field(stage.ok_or_else(|| stage_is_no_document(elem.value.ty()))?)
+}
+
+/// Checks that each stage has a name that MongoDB knows, without looking at its argument.
+pub fn check_names(stages: Doc<'_>) -> Result<()> {
+    stages
+        .iter()
+        .try_for_each(|elem| row_of(field_of(elem)?.name()).map(drop))
+}
+
 // === impl Transform ===
 
 impl Transform {
     pub fn parse(stages: Doc<'_>, scope: &Scope) -> Result<Self> {
         let mut parsed = Self::default();
         for elem in stages {
-            let stage = elem
-                .value
-                .as_doc()
-                .ok_or_else(|| stage_is_no_document(elem.value.ty()))?;
-            let field = only_field(stage)?;
+            let field = field_of(elem)?;
             parsed.push(field.name(), field.value, scope)?;
         }
         parsed.has_returning_fields = have_returning_fields(parsed.stages.iter());

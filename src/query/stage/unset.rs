@@ -54,7 +54,8 @@ pub(super) fn parse_unset(
             "Invalid $unset :: caused by :: field names may not contain null bytes",
         ));
     }
-    for field in &fields {
+    // The projection refuses a positional path in its own words.
+    for field in fields.iter().filter(|field| !field.ends_with(".$")) {
         FieldPath::parse(field).map_err(|error| error.caused("Invalid $unset"))?;
     }
     let exclusion = DocBuf::build(|doc| {

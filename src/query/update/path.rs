@@ -69,12 +69,13 @@ pub fn identifier(part: &str) -> Option<&str> {
     part.strip_prefix("$[")?.strip_suffix(']')
 }
 
-/// Returns the array index that a part denotes, if it is all digits.
+/// Returns the array index that a part denotes, if it is all digits. A number beyond 32 bits is a name, as in MongoDB.
 pub fn index(part: &str) -> Option<usize> {
     if part.is_empty() || !part.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
-    part.parse().ok()
+    let index: u32 = part.parse().ok()?;
+    usize::try_from(index).ok()
 }
 
 #[cfg(test)]

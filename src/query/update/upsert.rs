@@ -1,10 +1,10 @@
 //! The document that an upsert inserts: the filter's equalities, then the update applied to them, with `_id` first.
 
-use crate::error::{Code, Error, Result};
+use crate::error::{Error, Result};
 use crate::value::{Doc, DocBuilder, MAX_DOCUMENT, TS_FIELD, Value};
 
 use super::check;
-use super::parse::{UpdateKind, document_of};
+use super::parse::document_of;
 use super::{Apply, Update};
 
 // === impl Update ===
@@ -28,19 +28,6 @@ impl Update {
             let first = path.split('.').next().unwrap_or_default();
             if first == TS_FIELD {
                 continue;
-            }
-            if matches!(self.0, UpdateKind::Replacement(_)) {
-                if first != "_id" {
-                    continue;
-                }
-                if path != "_id" {
-                    return Err(Error::new(
-                        Code::NotExactValueField,
-                        format!(
-                            "field at '_id' must be exactly specified, field at sub-path '{path}'found"
-                        ),
-                    ));
-                }
             }
             taken.push((path, value));
         }

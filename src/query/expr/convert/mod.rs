@@ -141,15 +141,19 @@ impl Convert {
 
 impl ExprOp for Convert {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
+        // A type that does not exist is wrong even if there is nothing to convert.
+        let to = self.to.eval_in(env)?;
         let input = self.input.eval_in(env)?;
+        let target = match to.as_ref().is_nullish() {
+            true => None,
+            false => Some(type_of(to.as_ref())?),
+        };
         if input.as_ref().is_nullish() {
             return eval_or(&self.on_null, env, Val::NULL);
         }
-        let to = self.to.eval_in(env)?;
-        if to.as_ref().is_nullish() {
+        let Some(target) = target else {
             return Ok(Val::NULL);
-        }
-        let target = type_of(to.as_ref())?;
+        };
         let options = self.options(env)?;
         match (convert(input.as_ref(), target, options), &self.on_error) {
             (Ok(value), _) => Ok(Val::Own(value)),

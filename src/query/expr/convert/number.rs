@@ -9,7 +9,8 @@ pub fn cast(num: Num, target: Type) -> Result<Value> {
     match target {
         Type::Double => {
             let double = num.to_f64();
-            if double.is_infinite() && num.is_finite() {
+            let is_too_small = matches!(num, Num::Decimal(_)) && double.abs() < f64::MIN_POSITIVE;
+            if (double.is_infinite() && num.is_finite()) || (is_too_small && !num.is_zero()) {
                 return Err(overflow(num));
             }
             Ok(Value::double(double))
@@ -44,8 +45,14 @@ fn overflow(num: Num) -> crate::error::Error {
     ))
 }
 
-/// Parses a whole text as a number, without spaces around it. Only a double may be hexadecimal; all other numbers are decimal.
+/// Parses a whole text as a number, without spaces around it. A double may be hexadecimal behind a sign, an oversight of
+/// MongoDB; all other numbers are decimal.
 pub fn read(text: &str, target: Type) -> Result<Value> {
+    if text.starts_with("0x") || text.starts_with("0X") {
+        return Err(fail(format_args!(
+            "Illegal hexadecimal input in $convert with no onError value: {text}"
+        )));
+    }
     let refuse = |why: &str| {
         fail(format_args!(
             "Failed to parse number '{text}' in $convert with no onError value: {why}"
