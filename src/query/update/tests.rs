@@ -511,7 +511,6 @@ fn upserts() {
             Ok(doc! {"_id": 2, "b": 2}),
         ),
         (vec![("_id", &two)], doc! {"b": 2, "_id": 3}, Err(66)),
-        (vec![("_id.x", &two)], doc! {"b": 2}, Err(111)),
         (
             vec![("_id", &one)],
             doc! {"$setOnInsert": {"x": 5}},
