@@ -6,98 +6,84 @@ use crate::value::{Decimal, Num, Value, ValueRef};
 /// A series of round numbers.
 pub(super) enum Granularity {
     /// The numbers of one decade.
-    Series(&'static [f64]),
+    Series(&'static [u16]),
     PowersOfTwo,
 }
 
-/// Name and numbers of each series, which repeats for every power of ten.
-const SERIES: &[(&str, &[f64])] = &[
-    ("1-2-5", &[1.0, 2.0, 5.0]),
-    (
-        "E12",
-        &[1.0, 1.2, 1.5, 1.8, 2.2, 2.7, 3.3, 3.9, 4.7, 5.6, 6.8, 8.2],
-    ),
+/// The first power of two that is too large for an i64.
+const I64_END: f64 = 9_223_372_036_854_775_808.0;
+
+/// Name and numbers of each series, which repeats for every power of ten. As in MongoDB, R40 and R80 have gaps.
+const SERIES: &[(&str, &[u16])] = &[
+    ("1-2-5", &[10, 20, 50]),
+    ("E12", &[10, 12, 15, 18, 22, 27, 33, 39, 47, 56, 68, 82]),
     (
         "E192",
         &[
-            1.00, 1.01, 1.02, 1.04, 1.05, 1.06, 1.07, 1.09, 1.10, 1.11, 1.13, 1.14, 1.15, 1.17,
-            1.18, 1.20, 1.21, 1.23, 1.24, 1.26, 1.27, 1.29, 1.30, 1.32, 1.33, 1.35, 1.37, 1.38,
-            1.40, 1.42, 1.43, 1.45, 1.47, 1.49, 1.50, 1.52, 1.54, 1.56, 1.58, 1.60, 1.62, 1.64,
-            1.65, 1.67, 1.69, 1.72, 1.74, 1.76, 1.78, 1.80, 1.82, 1.84, 1.87, 1.89, 1.91, 1.93,
-            1.96, 1.98, 2.00, 2.03, 2.05, 2.08, 2.10, 2.13, 2.15, 2.18, 2.21, 2.23, 2.26, 2.29,
-            2.32, 2.34, 2.37, 2.40, 2.43, 2.46, 2.49, 2.52, 2.55, 2.58, 2.61, 2.64, 2.67, 2.71,
-            2.74, 2.77, 2.80, 2.84, 2.87, 2.91, 2.94, 2.98, 3.01, 3.05, 3.09, 3.12, 3.16, 3.20,
-            3.24, 3.28, 3.32, 3.36, 3.40, 3.44, 3.48, 3.52, 3.57, 3.61, 3.65, 3.70, 3.74, 3.79,
-            3.83, 3.88, 3.92, 3.97, 4.02, 4.07, 4.12, 4.17, 4.22, 4.27, 4.32, 4.37, 4.42, 4.48,
-            4.53, 4.59, 4.64, 4.70, 4.75, 4.81, 4.87, 4.93, 4.99, 5.05, 5.11, 5.17, 5.23, 5.30,
-            5.36, 5.42, 5.49, 5.56, 5.62, 5.69, 5.76, 5.83, 5.90, 5.97, 6.04, 6.12, 6.19, 6.26,
-            6.34, 6.42, 6.49, 6.57, 6.65, 6.73, 6.81, 6.90, 6.98, 7.06, 7.15, 7.23, 7.32, 7.41,
-            7.50, 7.59, 7.68, 7.77, 7.87, 7.96, 8.06, 8.16, 8.25, 8.35, 8.45, 8.56, 8.66, 8.76,
-            8.87, 8.98, 9.09, 9.20, 9.31, 9.42, 9.53, 9.65, 9.76, 9.88,
+            100, 101, 102, 104, 105, 106, 107, 109, 110, 111, 113, 114, 115, 117, 118, 120, 121,
+            123, 124, 126, 127, 129, 130, 132, 133, 135, 137, 138, 140, 142, 143, 145, 147, 149,
+            150, 152, 154, 156, 158, 160, 162, 164, 165, 167, 169, 172, 174, 176, 178, 180, 182,
+            184, 187, 189, 191, 193, 196, 198, 200, 203, 205, 208, 210, 213, 215, 218, 221, 223,
+            226, 229, 232, 234, 237, 240, 243, 246, 249, 252, 255, 258, 261, 264, 267, 271, 274,
+            277, 280, 284, 287, 291, 294, 298, 301, 305, 309, 312, 316, 320, 324, 328, 332, 336,
+            340, 344, 348, 352, 357, 361, 365, 370, 374, 379, 383, 388, 392, 397, 402, 407, 412,
+            417, 422, 427, 432, 437, 442, 448, 453, 459, 464, 470, 475, 481, 487, 493, 499, 505,
+            511, 517, 523, 530, 536, 542, 549, 556, 562, 569, 576, 583, 590, 597, 604, 612, 619,
+            626, 634, 642, 649, 657, 665, 673, 681, 690, 698, 706, 715, 723, 732, 741, 750, 759,
+            768, 777, 787, 796, 806, 816, 825, 835, 845, 856, 866, 876, 887, 898, 909, 920, 931,
+            942, 953, 965, 976, 988,
         ],
     ),
     (
         "E24",
         &[
-            1.0, 1.1, 1.2, 1.3, 1.5, 1.6, 1.8, 2.0, 2.2, 2.4, 2.7, 3.0, 3.3, 3.6, 3.9, 4.3, 4.7,
-            5.1, 5.6, 6.2, 6.8, 7.5, 8.2, 9.1,
+            10, 11, 12, 13, 15, 16, 18, 20, 22, 24, 27, 30, 33, 36, 39, 43, 47, 51, 56, 62, 68, 75,
+            82, 91,
         ],
     ),
     (
         "E48",
         &[
-            1.00, 1.05, 1.10, 1.15, 1.21, 1.27, 1.33, 1.40, 1.47, 1.54, 1.62, 1.69, 1.78, 1.87,
-            1.96, 2.05, 2.15, 2.26, 2.37, 2.49, 2.61, 2.74, 2.87, 3.01, 3.16, 3.32, 3.48, 3.65,
-            3.83, 4.02, 4.22, 4.42, 4.64, 4.87, 5.11, 5.36, 5.62, 5.90, 6.19, 6.49, 6.81, 7.15,
-            7.50, 7.87, 8.25, 8.66, 9.09, 9.53,
+            100, 105, 110, 115, 121, 127, 133, 140, 147, 154, 162, 169, 178, 187, 196, 205, 215,
+            226, 237, 249, 261, 274, 287, 301, 316, 332, 348, 365, 383, 402, 422, 442, 464, 487,
+            511, 536, 562, 590, 619, 649, 681, 715, 750, 787, 825, 866, 909, 953,
         ],
     ),
-    ("E6", &[1.0, 1.5, 2.2, 3.3, 4.7, 6.8]),
+    ("E6", &[10, 15, 22, 33, 47, 68]),
     (
         "E96",
         &[
-            1.00, 1.02, 1.05, 1.07, 1.10, 1.13, 1.15, 1.18, 1.21, 1.24, 1.27, 1.30, 1.33, 1.37,
-            1.40, 1.43, 1.47, 1.50, 1.54, 1.58, 1.62, 1.65, 1.69, 1.74, 1.78, 1.82, 1.87, 1.91,
-            1.96, 2.00, 2.05, 2.10, 2.15, 2.21, 2.26, 2.32, 2.37, 2.43, 2.49, 2.55, 2.61, 2.67,
-            2.74, 2.80, 2.87, 2.94, 3.01, 3.09, 3.16, 3.24, 3.32, 3.40, 3.48, 3.57, 3.65, 3.74,
-            3.83, 3.92, 4.02, 4.12, 4.22, 4.32, 4.42, 4.53, 4.64, 4.75, 4.87, 4.99, 5.11, 5.23,
-            5.36, 5.49, 5.62, 5.76, 5.90, 6.04, 6.19, 6.34, 6.49, 6.65, 6.81, 6.98, 7.15, 7.32,
-            7.50, 7.68, 7.87, 8.06, 8.25, 8.45, 8.66, 8.87, 9.09, 9.31, 9.53, 9.76,
+            100, 102, 105, 107, 110, 113, 115, 118, 121, 124, 127, 130, 133, 137, 140, 143, 147,
+            150, 154, 158, 162, 165, 169, 174, 178, 182, 187, 191, 196, 200, 205, 210, 215, 221,
+            226, 232, 237, 243, 249, 255, 261, 267, 274, 280, 287, 294, 301, 309, 316, 324, 332,
+            340, 348, 357, 365, 374, 383, 392, 402, 412, 422, 432, 442, 453, 464, 475, 487, 499,
+            511, 523, 536, 549, 562, 576, 590, 604, 619, 634, 649, 665, 681, 698, 715, 732, 750,
+            768, 787, 806, 825, 845, 866, 887, 909, 931, 953, 976,
         ],
     ),
-    (
-        "R10",
-        &[
-            1.000, 1.250, 1.600, 2.000, 2.500, 3.150, 4.000, 5.000, 6.300, 8.000,
-        ],
-    ),
+    ("R10", &[100, 125, 160, 200, 250, 315, 400, 500, 630, 800]),
     (
         "R20",
         &[
-            1.000, 1.120, 1.250, 1.400, 1.600, 1.800, 2.000, 2.240, 2.500, 2.800, 3.150, 3.550,
-            4.000, 4.500, 5.000, 5.600, 6.300, 7.100, 8.000, 9.000,
+            100, 112, 125, 140, 160, 180, 200, 224, 250, 280, 315, 355, 400, 450, 500, 560, 630,
+            710, 800, 900,
         ],
     ),
     (
         "R40",
         &[
-            1.000, 1.060, 1.120, 1.180, 1.250, 1.320, 1.400, 1.500, 1.600, 1.700, 1.800, 1.900,
-            2.000, 2.120, 2.240, 2.360, 2.500, 2.650, 2.800, 3.000, 3.150, 3.350, 3.550, 3.750,
-            4.000, 4.250, 4.500, 4.750, 5.000, 5.300, 5.600, 6.000, 6.300, 6.700, 7.100, 7.500,
-            8.000, 8.500, 9.000, 9.500,
+            100, 106, 112, 118, 125, 132, 140, 150, 160, 170, 180, 190, 200, 212, 224, 236, 250,
+            265, 280, 300, 315, 355, 375, 400, 425, 450, 475, 500, 530, 560, 600, 630, 670, 710,
+            750, 800, 850, 900, 950,
         ],
     ),
-    ("R5", &[1.0, 1.6, 2.5, 4.0, 6.3]),
+    ("R5", &[10, 16, 25, 40, 63]),
     (
         "R80",
         &[
-            1.030, 1.060, 1.090, 1.120, 1.150, 1.180, 1.220, 1.250, 1.280, 1.320, 1.360, 1.400,
-            1.450, 1.500, 1.550, 1.600, 1.650, 1.700, 1.750, 1.800, 1.850, 1.900, 1.950, 2.000,
-            2.060, 2.120, 2.180, 2.240, 2.300, 2.360, 2.430, 2.500, 2.580, 2.650, 2.720, 2.800,
-            2.900, 3.000, 3.070, 3.150, 3.250, 3.350, 3.450, 3.550, 3.650, 3.750, 3.870, 4.000,
-            4.120, 4.250, 4.370, 4.500, 4.620, 4.750, 4.870, 5.000, 5.150, 5.300, 5.450, 5.600,
-            5.800, 6.000, 6.150, 6.300, 6.500, 6.700, 6.900, 7.100, 7.300, 7.500, 7.750, 8.000,
-            8.250, 8.500, 8.750, 9.000, 9.250, 9.500, 9.750, 10.000,
+            103, 109, 115, 122, 128, 136, 145, 155, 165, 175, 185, 195, 206, 218, 230, 243, 258,
+            272, 290, 307, 325, 345, 365, 387, 412, 437, 462, 487, 515, 545, 575, 615, 650, 690,
+            730, 775, 825, 875, 925, 975,
         ],
     ),
 ];
@@ -163,55 +149,123 @@ impl Granularity {
         if plain == 0.0 || !plain.is_finite() {
             return value.to_value();
         }
-        let rounded = match self {
-            Self::Series(numbers) => series(numbers, plain, up),
-            Self::PowersOfTwo => power_of_two(plain, up),
-        };
-        match number {
-            Num::Decimal(_) => Num::Decimal(Decimal::from_f64(rounded)).to_value(),
-            // Whole powers of two stay integers.
-            Num::Int32(_) | Num::Int64(_)
-                if matches!(self, Self::PowersOfTwo) && (1.0..9e18).contains(&rounded) =>
-            {
-                let integer = rounded as i64;
-                i32::try_from(integer).map_or(Value::int64(integer), Value::int32)
+        match (self, number) {
+            (Self::Series(numbers), Num::Decimal(plain)) => {
+                Num::Decimal(in_series(numbers, plain, up)).to_value()
             }
-            _ => Value::double(rounded),
+            (Self::Series(numbers), _) => Value::double(in_series(numbers, plain, up)),
+            (Self::PowersOfTwo, Num::Decimal(_)) => {
+                Num::Decimal(Decimal::from_f64_full(power_of_two(plain, up))).to_value()
+            }
+            (Self::PowersOfTwo, _) => match power_of_two(plain, up) {
+                // Whole powers of two are integers, whatever the type of the value.
+                whole @ 1.0..I64_END => {
+                    let integer = whole as i64;
+                    i32::try_from(integer).map_or(Value::int64(integer), Value::int32)
+                }
+                rounded => Value::double(rounded),
+            },
         }
     }
 }
 
-fn series(numbers: &[f64], plain: f64, up: bool) -> f64 {
+/// A number that a series can round. The scale of a decade is multiplied step by step, as in MongoDB, so that the results
+/// have the same errors: 63 times a tenth is 6.300000000000001.
+trait Scaled: Copy {
+    fn is_below(self, other: Self) -> bool;
+    const ONE: Self;
+    fn of(number: u16) -> Self;
+    fn times(self, scale: Self) -> Self;
+    fn tenfold(self) -> Self;
+    fn tenth(self) -> Self;
+}
+
+/// Returns the next greater or the next smaller number of the series. `plain` is positive and finite.
+fn in_series<N: Scaled>(numbers: &[u16], plain: N, up: bool) -> N {
     let (Some(&first), Some(&last)) = (numbers.first(), numbers.last()) else {
         return plain;
     };
-    // Finds the decade of the number.
-    let mut power = 0;
-    while power < 300 && plain >= at(last, power) {
-        power += 1;
-    }
-    while power > -300 && plain < at(first, power) {
-        power -= 1;
-    }
+    let at = |number: u16, scale: N| N::of(number).times(scale);
+    let mut scale = N::ONE;
     if up {
-        let above = numbers.iter().find(|&&round| at(round, power) > plain);
-        above.map_or(at(first, power + 1), |&round| at(round, power))
+        while !plain.is_below(at(last, scale)) {
+            scale = scale.tenfold();
+        }
+        while plain.is_below(at(first, scale)) {
+            let least_above = at(first, scale);
+            scale = scale.tenth();
+            if !plain.is_below(at(last, scale)) {
+                return least_above;
+            }
+        }
+        let above = numbers
+            .iter()
+            .find(|&&number| plain.is_below(at(number, scale)));
+        at(above.copied().unwrap_or(last), scale)
     } else {
+        while !at(first, scale).is_below(plain) {
+            scale = scale.tenth();
+        }
+        while at(last, scale).is_below(plain) {
+            let greatest_below = at(last, scale);
+            scale = scale.tenfold();
+            if !at(first, scale).is_below(plain) {
+                return greatest_below;
+            }
+        }
         let below = numbers
             .iter()
             .rev()
-            .find(|&&round| at(round, power) < plain);
-        below.map_or(at(last, power - 1), |&round| at(round, power))
+            .find(|&&number| at(number, scale).is_below(plain));
+        at(below.copied().unwrap_or(first), scale)
     }
 }
 
-/// Returns a number of a series times a power of ten. It computes with integers, so that 6.8 and -1 give exactly 0.68.
-fn at(round: f64, power: i32) -> f64 {
-    let thousands = (round * 1000.0).round();
-    if power >= 3 {
-        thousands * 10f64.powi(power - 3)
-    } else {
-        thousands / 10f64.powi(3 - power)
+impl Scaled for f64 {
+    const ONE: Self = 1.0;
+
+    fn is_below(self, other: Self) -> bool {
+        self < other
+    }
+
+    fn of(number: u16) -> Self {
+        number.into()
+    }
+
+    fn times(self, scale: Self) -> Self {
+        self * scale
+    }
+
+    fn tenfold(self) -> Self {
+        self * 10.0
+    }
+
+    fn tenth(self) -> Self {
+        self / 10.0
+    }
+}
+
+impl Scaled for Decimal {
+    const ONE: Self = Self::ONE;
+
+    fn is_below(self, other: Self) -> bool {
+        self.compare(other).is_lt()
+    }
+
+    fn of(number: u16) -> Self {
+        Self::from_f64(number.into())
+    }
+
+    fn times(self, scale: Self) -> Self {
+        self.mul(scale)
+    }
+
+    fn tenfold(self) -> Self {
+        self.mul(Self::from_i32(10))
+    }
+
+    fn tenth(self) -> Self {
+        self.div(Self::from_i32(10))
     }
 }
 
