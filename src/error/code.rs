@@ -151,6 +151,7 @@ codes! {
     266 FailPointSetFailed,
     276 IndexBuildAborted,
     278 UnsatisfiableCommitQuorum,
+    280 ChangeStreamFatalError,
     290 TransactionExceededLifetimeLimitSeconds,
     291 NoQueryExecutionPlans,
     292 QueryExceededMemoryLimitNoDiskUseAllowed,

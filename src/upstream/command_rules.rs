@@ -8,7 +8,6 @@ use super::rewrite::{
 };
 use super::settings::RuleSettings;
 use crate::error::{Code, Error, Result};
-use crate::value::Doc;
 use crate::wire::Request;
 
 /// The rules that hold for one command.
@@ -36,7 +35,6 @@ impl LoadedCommand {
         request: Request,
         (cursors, views): (&CursorRules, &ViewCursors),
     ) -> Result<Self> {
-        refuse_wide_change_stream(settings, &request).await?;
         let (mut request, mut reply) = match views.sent(&request) {
             Some((request, reply)) => (request, Some(reply)),
             None => (request, None),
@@ -105,33 +103,6 @@ impl CommandRules {
     /// Returns whether the command passes as it is.
     pub fn is_none(&self) -> bool {
         self.rules.iter().all(|(_, rules)| rules.is_none())
-    }
-}
-
-/// Refuses a change stream of a whole database, or of the cluster, if a collection in it has rules: its events would show the
-/// hidden fields.
-async fn refuse_wide_change_stream(settings: &RuleSettings, request: &Request) -> Result<()> {
-    let body = request.body();
-    let first = body.first().filter(|first| first.name() == "aggregate");
-    let Some(_) = first.filter(|first| first.value.as_str().is_none()) else {
-        return Ok(());
-    };
-    let stages = body.get("pipeline").as_array();
-    let stage = stages.and_then(|stages| stages.iter().next()?.value.as_doc()?.first());
-    let Some(stage) = stage.filter(|stage| stage.name() == "$changeStream") else {
-        return Ok(());
-    };
-    let options = stage.value.as_doc().unwrap_or(Doc::EMPTY);
-    let database = body.get("$db").as_str().unwrap_or_default();
-    let sees_rules = match options.get("allChangesForCluster").as_bool() {
-        Some(true) => settings.has_settings_anywhere().await?,
-        _ => settings.has_settings(database).await?,
-    };
-    match sees_rules {
-        true => Err(Error::not_implemented(
-            "a change stream of more than one collection, where one has a TTL, in front of a cluster,",
-        )),
-        false => Ok(()),
     }
 }
 

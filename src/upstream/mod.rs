@@ -17,6 +17,7 @@ mod schema;
 pub mod settings;
 mod statistics;
 mod status;
+mod watch;
 
 pub use ask::{Ask, Lost};
 pub use cluster::Cluster;

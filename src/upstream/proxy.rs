@@ -14,6 +14,7 @@ use super::schema;
 use super::settings::{RuleSettings, SettingsOptions};
 use super::statistics;
 use super::status;
+use super::watch::{self, OpenStreams};
 use crate::clock::Clock;
 use crate::command::{self, Announced, Commands, Context, Route, find};
 use crate::config::{Config, UpstreamLogin};
@@ -33,6 +34,8 @@ pub struct Proxy {
     cursors: Arc<CursorRules>,
     /// The open cursors of views.
     views: Arc<ViewCursors>,
+    /// The open change streams.
+    streams: Arc<OpenStreams>,
     login: UpstreamLogin,
     expose_ts: bool,
 }
@@ -62,6 +65,7 @@ impl Proxy {
             settings,
             cursors: Arc::default(),
             views: Arc::default(),
+            streams: Arc::default(),
             expose_ts: config.expose_ts,
             login: login.unwrap_or_default(),
         }
@@ -107,9 +111,18 @@ impl Proxy {
         let settings = self.settings.clone();
         let cursors = Arc::clone(&self.cursors);
         let views = Arc::clone(&self.views);
+        let streams = Arc::clone(&self.streams);
         let expose_ts = self.expose_ts;
         let exhausts = request.exhaust_allowed;
         Box::pin(async move {
+            let watched = watch::run(&settings, &mut relay, &request, &streams, expose_ts);
+            if let Some(reply) = watched.await {
+                relay.counters.rewritten.fetch_add(1, Ordering::Relaxed);
+                return match reply {
+                    Ok(document) => Ok(Answer::of(document)),
+                    Err(lost) => lost.answer(),
+                };
+            }
             let loaded = LoadedCommand::load(&settings, request, (&cursors, &views)).await;
             let (request, book, of_view) = match loaded {
                 Ok(loaded) => (loaded.request, loaded.rules, loaded.reply),
@@ -224,7 +237,7 @@ impl Proxy {
         match first.name_bytes() {
             b"getMore" => {
                 let id = first.value.as_i64().unwrap_or_default();
-                if self.views.contains(id) {
+                if self.views.contains(id) || self.streams.contains(id) {
                     return false;
                 }
                 let known = self.cursors.get(id);

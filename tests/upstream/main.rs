@@ -23,3 +23,4 @@ mod same_bytes;
 mod start;
 mod ttl;
 mod views;
+mod watch;

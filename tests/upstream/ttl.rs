@@ -216,22 +216,6 @@ async fn dates_end_documents_exactly() {
     assert_eq!(front.carts().count_documents(doc! {}).await.unwrap(), 0);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn change_streams_show_nothing_hidden() {
-    let Some(front) = Front::start(Kind::Set(1), "change_streams_show_nothing_hidden").await else {
-        return;
-    };
-    front.db.watch().await.unwrap();
-    front.run(doc! {"create": "carts", "defaultTtl": 10}).await;
-    let mut events = front.carts().watch().await.unwrap();
-    let document = doc! {"_id": 1, "a": 1};
-    front.carts().insert_one(&document).await.unwrap();
-    let event = events.try_next().await.unwrap().unwrap();
-    assert_eq!(event.full_document, Some(document));
-    let wide = front.db.watch().await.map(drop).unwrap_err().to_string();
-    assert!(wide.contains("more than one collection"), "{wide}");
-}
-
 /// A Sundown that cannot ask the cluster for the rules does not guess them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_the_settings_commands_are_refused() {

@@ -36,6 +36,29 @@ pub fn with_body(request: &Request, body: DocBuf) -> Request {
     }
 }
 
+/// Returns a cursor reply with one field of its cursor replaced.
+pub fn with_cursor(reply: Doc<'_>, (replaced, value): (&str, ValueRef<'_>)) -> Bytes {
+    let cursor = doc_or_empty(reply, "cursor");
+    let size = reply.bytes().len() + value.data().len();
+    let shown = DocBuf::build_sized(size, |out| {
+        for elem in reply {
+            if elem.name() != "cursor" {
+                out.put(elem.name(), elem.value);
+                continue;
+            }
+            let mut inner = out.doc("cursor");
+            for elem in cursor {
+                match elem.name() {
+                    name if name == replaced => inner.put(name, value),
+                    name => inner.put(name, elem.value),
+                };
+            }
+            inner.end();
+        }
+    });
+    shown.into_bytes().into()
+}
+
 /// Returns the statements of a write command: from its body or from a sequence.
 pub fn statements<'a>(request: &'a Request, name: &str) -> Result<Vec<Doc<'a>>> {
     if let Some(sequence) = request.sequence(name) {

@@ -264,30 +264,3 @@ pub fn living_count(database: &str, collection: &str, now: Millis, out: &mut Arr
     row.end();
     stage.end();
 }
-
-/// Writes the stages behind `$changeStream`: events without the hidden fields, and no event about nothing else.
-pub fn events(fields: &[&str], out: &mut ArrayBuilder<'_>) {
-    const PLACES: &[&str] = &[
-        "fullDocument",
-        "fullDocumentBeforeChange",
-        "updateDescription.updatedFields",
-    ];
-    for place in PLACES {
-        unset(fields, place, out);
-    }
-    let mut stage = out.doc();
-    let mut filter = stage.doc("$match");
-    let mut nothing = filter.array("$nor");
-    let mut event = nothing.doc();
-    event.put_str("operationType", "update");
-    event.put_doc("updateDescription.updatedFields", Doc::EMPTY);
-    for list in ["removedFields", "truncatedArrays"] {
-        event
-            .doc(&format!("updateDescription.{list}"))
-            .put_i32("$size", 0);
-    }
-    event.end();
-    nothing.end();
-    filter.end();
-    stage.end();
-}

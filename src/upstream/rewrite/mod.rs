@@ -41,10 +41,13 @@ mod whole;
 mod tests;
 
 pub use cursors::CursorRules;
+pub use fields::{with_body, with_cursor, with_fields};
+pub use get_more::{cursor_id, kill as kill_cursor};
 pub use namespaces::{NamespacePair, check_database, namespaces, pipeline_namespaces};
+pub use naming::{contains, root};
 pub use predicate::EndedPredicate;
 pub use rulebook::{Moment, Rulebook};
-pub use run::run;
+pub use run::{is_ok, run};
 pub use stamp::WriteStamp;
 pub use views::{ViewCursors, ViewReply, expand};
 pub use visible::Visibility;

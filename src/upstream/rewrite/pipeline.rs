@@ -18,7 +18,7 @@ use crate::vocabulary::Status;
 
 use super::carry::{Carried, date_rules, hidden, riding, riding_root};
 use super::filter::prepared;
-use super::inner::{events, living_count, own_indexes, unset};
+use super::inner::{living_count, own_indexes, unset};
 use super::namespaces::{NamespacePair, target};
 use super::naming::{contains, root, sees_whole};
 use super::rows::{Joined, RowRule};
@@ -153,11 +153,6 @@ impl<B: Rulebook> Levels<'_, B> {
                 if stage.name() == "$indexStats" && writing.rules.stamped {
                     writing.push(stage.name(), stage.value);
                     writing.out.push_doc(own_indexes().as_doc());
-                    return Ok(true);
-                }
-                if stage.name() == "$changeStream" && writing.rules.stamped {
-                    writing.push(stage.name(), stage.value);
-                    events(hidden(writing.rules, self.shows_ts), writing.out);
                     return Ok(true);
                 }
                 if stage.name() == "$collStats" && writing.rules.can_end() {

@@ -3,9 +3,8 @@
 use bytes::Bytes;
 
 use super::ViewCursors;
-use crate::upstream::rewrite::get_more::cursor_id;
-use crate::upstream::rewrite::run::is_ok;
-use crate::value::{Doc, DocBuf, DocBuilder, ValueRef};
+use crate::upstream::rewrite::{cursor_id, is_ok, with_cursor};
+use crate::value::{Doc, DocBuf, DocBuilder, Value, ValueRef};
 
 /// What becomes of the reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,13 +34,13 @@ impl ViewReply {
         let shown = match self {
             Self::Rows(view) => {
                 cursors.opened(cursor, view);
-                return renamed(document, cursor, view);
+                return renamed(document, view);
             }
             Self::MoreRows { view, cursor: id } => {
                 if cursor_id(document) == 0 {
                     cursors.closed(*id);
                 }
-                return renamed(document, cursor, view);
+                return renamed(document, view);
             }
             Self::Count => DocBuf::build(|out| {
                 match row.get("n") {
@@ -67,22 +66,7 @@ fn put_rest(reply: Doc<'_>, out: &mut DocBuilder<'_>) {
 }
 
 /// Returns a reply whose cursor has another namespace.
-fn renamed(reply: Doc<'_>, cursor: Doc<'_>, namespace: &str) -> Bytes {
-    let shown = DocBuf::build_sized(reply.bytes().len() + namespace.len(), |out| {
-        for elem in reply {
-            if elem.name() != "cursor" {
-                out.put(elem.name(), elem.value);
-                continue;
-            }
-            let mut inner = out.doc("cursor");
-            for elem in cursor {
-                match elem.name() {
-                    "ns" => inner.put_str("ns", namespace),
-                    name => inner.put(name, elem.value),
-                };
-            }
-            inner.end();
-        }
-    });
-    shown.into_bytes().into()
+fn renamed(reply: Doc<'_>, namespace: &str) -> Bytes {
+    let namespace = Value::string(namespace);
+    with_cursor(reply, ("ns", namespace.as_ref()))
 }
