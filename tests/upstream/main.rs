@@ -17,6 +17,7 @@ mod random;
 
 mod cluster;
 mod failover;
+mod features;
 mod login;
 mod pass;
 mod same_bytes;

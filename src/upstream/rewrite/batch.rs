@@ -1,8 +1,9 @@
 //! A write command of many statements: sending it, and sending parts of it again after ended documents made way.
 
+use bson::doc;
 use bytes::Bytes;
 
-use crate::error::Error;
+use crate::error::{Code, Error};
 use crate::upstream::Ask;
 use crate::value::{ArrayBuilder, Doc, DocBuf, DocBuilder, ValueRef, is_true};
 use crate::wire::Request;
@@ -155,6 +156,14 @@ impl Batch<'_> {
                     is_duplicate(*error) && at.is_some_and(|at| self.statements.can_repeat(at))
                 })
                 .collect();
+            if self.takeover.in_transaction() && !duplicates.is_empty() {
+                // The duplicate has ended the transaction. A holder that has ended should have made way before it, but the
+                // unique index is younger than what is known of the collection.
+                let errors = duplicates.iter().map(|(_, error)| *error);
+                if self.takeover.outside().free_keys(ask, errors).await? > 0 {
+                    return Err(conflict().into());
+                }
+            }
             let again = free_keys && !duplicates.is_empty() && {
                 let freed = match round {
                     0..ONE_BY_ONE => {
@@ -192,11 +201,7 @@ impl Batch<'_> {
                     .collect(),
             };
         }
-        Err(Error::new(
-            crate::error::Code::WriteConflict,
-            "too many ended documents in the way",
-        )
-        .into())
+        Err(Error::new(Code::WriteConflict, "too many ended documents in the way").into())
     }
 
     /// Returns the command with some of its statements.
@@ -296,6 +301,17 @@ impl BatchResult {
             self.errors.push((place(no), without_index(error)));
         }
     }
+}
+
+/// The error upon which drivers begin a transaction anew.
+fn conflict() -> Error {
+    let labels = DocBuf::from(&doc! {"errorLabels": ["TransientTransactionError"]});
+    let error = Error::new(
+        Code::WriteConflict,
+        "a document that has ended held a unique key. It is deleted now. Please retry your operation or multi-document \
+         transaction.",
+    );
+    error.with_details(labels.into_bytes())
 }
 
 fn indexed<'a>(reply: Doc<'a>, name: &str) -> Vec<(usize, Doc<'a>)> {

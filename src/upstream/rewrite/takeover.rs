@@ -45,6 +45,14 @@ impl Takeover<'_> {
         in_transaction(self.command)
     }
 
+    /// Returns the way to delete outside the transaction of the command.
+    pub fn outside(&self) -> Self {
+        Self {
+            command: Doc::EMPTY,
+            ..*self
+        }
+    }
+
     /// Deletes and returns how many documents were deleted. A transaction does it itself, so that nobody can take the place
     /// before it. Otherwise the session of the client has no part in it: a retry finds its own history unchanged.
     pub async fn delete<A: Ask>(

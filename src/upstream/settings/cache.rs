@@ -71,6 +71,11 @@ impl Cache {
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
 
+    /// Forgets a collection, which this Sundown has just changed.
+    pub fn forget(&self, database: &str, collection: &str) {
+        self.entries.remove(&*key(database, collection));
+    }
+
     /// Returns what was found about a collection, if it may still be used.
     pub fn found(&self, namespace: &str, touched: i64, now: u64) -> Option<Arc<CollectionInfo>> {
         let entry = self.entries.get(namespace.as_bytes())?;

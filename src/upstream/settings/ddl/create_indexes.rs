@@ -36,10 +36,13 @@ pub async fn create_indexes(
     settings.rules(database, name).await?;
     let (known, _) = settings.0.known(&format!("{database}.{name}"));
     if wanted.default.is_none() && !wanted.expires {
-        return match known {
+        let reply = match known {
             Some(setting) => create_plain(settings, ask, request, &wanted, &setting).await,
             None => ask_once_free(settings, ask, request.clone()).await,
         };
+        // One of them may be unique.
+        settings.0.cache.forget(database, name);
+        return reply;
     }
     let mut change = settings.0.begin(database, name).await?;
     let created = change.found.shape == NameKind::Missing;
