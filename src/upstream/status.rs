@@ -21,6 +21,7 @@ pub fn section(
     doc! {
         "state": if node.is_some() { "connected" } else { "noPrimary" },
         "node": node,
+        "roundTripMicros": settings.round_trip.as_micros() as i64,
         "connections": {
             "current": counters.open.load(Ordering::Relaxed) as i64,
             "totalCreated": figure(&counters.opened),

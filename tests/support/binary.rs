@@ -19,8 +19,14 @@ pub struct Binary {
 impl Binary {
     /// Starts the binary on a free port, with test commands enabled.
     pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// Starts it with further arguments.
+    pub fn start_with(arguments: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_sundown"))
             .args(["--port", "0", "--enable-test-commands", "--log", "error"])
+            .args(arguments)
             .stdout(Stdio::piped())
             .spawn()
             .expect("the binary starts");
@@ -41,6 +47,19 @@ impl Binary {
 
     pub fn connect(&self) -> Client {
         Client::connect(self.address).expect("a connection")
+    }
+
+    /// Ends the process as a crash would.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("it ends");
+    }
+
+    /// Sends a signal, by its name: `-STOP`.
+    pub fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        let sent = Command::new("kill").args([name, &id]).status();
+        assert!(sent.expect("kill is there").success());
     }
 
     /// Returns the resident memory in bytes.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -14,6 +14,7 @@ use sundown::Sundown;
 use sundown::clock::{Clock, monotonic};
 use sundown::config::{ClusterUri, Config, UpstreamConfig};
 
+use crate::encrypted::Authority;
 use crate::support::client::Client;
 
 /// What a test needs.
@@ -27,6 +28,9 @@ pub enum Kind {
     Standalone,
     /// A genuine mongod that asks for a login, with the user `root` (password `secret`).
     Guarded,
+    /// A guarded one that speaks only TLS. Its folder has the files `authority.pem`, which has signed its certificate,
+    /// `client.pem`, a certificate by which `root` may log in, too, and `other.pem`, another authority.
+    Encrypted,
 }
 
 pub enum Cluster {
@@ -43,6 +47,8 @@ pub struct Mongod {
 pub struct Member {
     pub address: SocketAddr,
     process: Child,
+    binary: String,
+    arguments: Vec<String>,
 }
 
 // === impl Cluster ===
@@ -92,6 +98,14 @@ impl Cluster {
         }
     }
 
+    /// The folder with the files of a mongod.
+    pub fn folder(&self) -> &Path {
+        match self {
+            Self::Mongod(mongod) => &mongod.folder,
+            Self::Sundown(_) => panic!("this test needs a mongod"),
+        }
+    }
+
     /// Starts a Sundown in front of the cluster.
     pub async fn sundown(&self) -> Sundown {
         self.sundown_with(|_| {}).await
@@ -137,7 +151,7 @@ impl Mongod {
         let members = match kind {
             Kind::Any => 1,
             Kind::Set(members) => members,
-            Kind::Standalone | Kind::Guarded => 0,
+            Kind::Standalone | Kind::Guarded | Kind::Encrypted => 0,
         };
         let start = |at: usize| {
             let data = folder.join(at.to_string());
@@ -145,29 +159,25 @@ impl Mongod {
             let socket = TcpListener::bind("127.0.0.1:0").unwrap();
             let address = socket.local_addr().unwrap();
             drop(socket);
-            let mut command = Command::new(binary);
-            command
-                .args(["--bind_ip", "127.0.0.1", "--wiredTigerCacheSizeGB", "0.25"])
-                .args(["--setParameter", "enableTestCommands=1"])
-                .args(["--setParameter", "diagnosticDataCollectionEnabled=false"])
-                .arg("--port")
-                .arg(address.port().to_string())
-                .arg("--dbpath")
-                .arg(data);
+            let mut arguments: Vec<String> = [
+                "--bind_ip=127.0.0.1",
+                "--wiredTigerCacheSizeGB=0.25",
+                "--setParameter=enableTestCommands=1",
+                "--setParameter=diagnosticDataCollectionEnabled=false",
+            ]
+            .map(str::to_owned)
+            .into();
+            arguments.push(format!("--port={}", address.port()));
+            arguments.push(format!("--dbpath={}", data.display()));
             if members > 0 {
-                command.args(["--replSet", "rs0"]);
+                arguments.push("--replSet=rs0".into());
             }
             if kind == Kind::Guarded {
-                command.arg("--auth");
+                arguments.push("--auth".into());
             }
-            let process = command
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .unwrap_or_else(|problem| panic!("MONGOD={binary}: {problem}"));
-            Member { address, process }
+            Member::start(binary, arguments, address)
         };
-        let members_started: Vec<Member> = (0..members.max(1)).map(start).collect();
+        let mut members_started: Vec<Member> = (0..members.max(1)).map(start).collect();
         let hosts: Vec<String> = members_started
             .iter()
             .map(|member| member.address.to_string())
@@ -187,15 +197,18 @@ impl Mongod {
                 "members": list,
                 "settings": {"electionTimeoutMillis": 1000},
             }};
-            first.run(initiate);
+            first.run("admin", initiate);
             first.wait_for("it is the primary", |hello| {
                 hello.get_bool("isWritablePrimary").ok() == Some(true)
             });
             uri += "?replicaSet=rs0";
         }
-        if kind == Kind::Guarded {
+        if matches!(kind, Kind::Guarded | Kind::Encrypted) {
             let root = doc! {"createUser": "root", "pwd": "secret", "roles": ["root"]};
-            first.run(root);
+            first.run("admin", root);
+        }
+        if kind == Kind::Encrypted {
+            encrypt(&mut members_started[0], &folder);
         }
         Self {
             members: members_started,
@@ -206,13 +219,47 @@ impl Mongod {
 
     /// Ends a member as a crash would.
     pub fn kill(&mut self, address: &str) {
-        let member = self
-            .members
-            .iter_mut()
+        self.member(address).kill();
+    }
+
+    /// Starts a member that was killed, at the same address.
+    pub fn start_again(&mut self, address: &str) {
+        self.member(address).start_again();
+    }
+
+    fn member(&mut self, address: &str) -> &mut Member {
+        let mut members = self.members.iter_mut();
+        members
             .find(|member| member.address.to_string() == address)
-            .unwrap_or_else(|| panic!("{address} is no member"));
-        member.process.kill().unwrap();
-        member.process.wait().unwrap();
+            .unwrap_or_else(|| panic!("{address} is no member"))
+    }
+}
+
+/// Makes certificates, and starts a member again so that it speaks only TLS and asks for a login.
+fn encrypt(member: &mut Member, folder: &Path) {
+    Authority::new(folder, "other");
+    let authority = Authority::new(folder, "authority");
+    let server = authority.certify("server");
+    authority.certify("client");
+    let by_certificate = doc! {
+        "createUser": "O=client,CN=client",
+        "roles": [{"role": "root", "db": "admin"}],
+        // The process is killed next.
+        "writeConcern": {"w": 1, "j": true},
+    };
+    member.run("$external", by_certificate);
+    member.kill();
+    member.arguments.extend([
+        "--auth".to_owned(),
+        "--tlsMode=requireTLS".to_owned(),
+        format!("--tlsCertificateKeyFile={}", server.display()),
+        format!("--tlsCAFile={}", authority.file().display()),
+    ]);
+    member.start_again();
+    let deadline = monotonic() + Duration::from_secs(60);
+    while std::net::TcpStream::connect(member.address).is_err() {
+        assert!(monotonic() < deadline, "mongod does not start with TLS");
+        std::thread::sleep(Duration::from_millis(50)); // real time: another process starts
     }
 }
 
@@ -229,9 +276,34 @@ impl Drop for Mongod {
 // === impl Member ===
 
 impl Member {
-    fn run(&self, command: Document) {
+    fn start(binary: &str, arguments: Vec<String>, address: SocketAddr) -> Self {
+        let process = Command::new(binary)
+            .args(&arguments)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap_or_else(|problem| panic!("MONGOD={binary}: {problem}"));
+        Self {
+            address,
+            process,
+            binary: binary.into(),
+            arguments,
+        }
+    }
+
+    fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    /// Starts the process again, with the documents that it had.
+    fn start_again(&mut self) {
+        *self = Self::start(&self.binary, self.arguments.clone(), self.address);
+    }
+
+    fn run(&self, database: &str, command: Document) {
         let mut client = Client::connect(self.address).unwrap();
-        let reply = client.command("admin", command).unwrap();
+        let reply = client.command(database, command).unwrap();
         assert_eq!(reply.get_f64("ok").ok(), Some(1.0), "{reply}");
     }
 

@@ -7,22 +7,46 @@ use std::time::Duration;
 use bson::{Document, doc};
 use mongodb::{Client as Driver, Collection};
 use sundown::Sundown;
+use sundown::clock::monotonic;
 use tokio::task::JoinHandle;
 
 use crate::cluster::{Cluster, Kind, driver};
 
 const WRITERS: i32 = 4;
 
+/// The writers' documents live this many seconds after their last write, and the one that shows that nothing ended returns
+/// lives one second.
+const LONG: i32 = 1_000;
+
 /// A client that counts: it adds one to its own document, and reads it back. Only its own acknowledged writes change the
-/// document, so every read tells whether one was lost or applied twice.
+/// document, so every read tells whether one was lost or applied twice. Another client looks for a document that has ended.
+/// The collection has a TTL, so that every command is rewritten.
 struct Writers {
     stop: Arc<AtomicBool>,
     done: Arc<AtomicI32>,
     tasks: Vec<JoinHandle<i32>>,
+    looker: JoinHandle<()>,
+}
+
+/// Looks for a document that ends after a second: from then on it is gone, whoever is the primary.
+async fn look_for_ended(counters: Collection<Document>, stop: Arc<AtomicBool>) {
+    let ended = doc! {"_id": "ended"};
+    let short = doc! {"_id": "ended", "ttl": 1};
+    counters.insert_one(short).await.unwrap();
+    let mut was_gone = false;
+    while !stop.load(Ordering::Relaxed) {
+        let is_gone = counters.find_one(ended.clone()).await.unwrap().is_none();
+        assert!(is_gone || !was_gone, "an ended document returns");
+        was_gone = is_gone;
+        tokio::time::sleep(Duration::from_millis(5)).await; // real time: so does the cluster
+    }
+    assert!(was_gone);
 }
 
 impl Writers {
-    fn start(client: &Driver) -> Self {
+    async fn start(client: &Driver) -> Self {
+        let create = doc! {"create": "counters", "defaultTtl": LONG};
+        client.database("shop").run_command(create).await.unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let done = Arc::new(AtomicI32::new(0));
         let start = |id: i32| {
@@ -43,8 +67,10 @@ impl Writers {
                 acknowledged
             })
         };
+        let counters = client.database("shop").collection("counters");
         Self {
             tasks: (0..WRITERS).map(start).collect(),
+            looker: tokio::spawn(look_for_ended(counters, Arc::clone(&stop))),
             stop: Arc::clone(&stop),
             done: Arc::clone(&done),
         }
@@ -54,16 +80,15 @@ impl Writers {
     async fn more(&self, count: i32) {
         let aim = self.done.load(Ordering::Relaxed) + count;
         while self.done.load(Ordering::Relaxed) < aim {
-            assert!(
-                !self.tasks.iter().any(JoinHandle::is_finished),
-                "a writer failed"
-            );
+            let failed = self.tasks.iter().any(JoinHandle::is_finished);
+            assert!(!failed && !self.looker.is_finished(), "a client failed");
             tokio::time::sleep(Duration::from_millis(10)).await; // real time: other processes elect
         }
     }
 
     async fn finish(self, client: &Driver) {
         self.stop.store(true, Ordering::Relaxed);
+        self.looker.await.unwrap();
         let counters: Collection<Document> = client.database("shop").collection("counters");
         for (id, task) in self.tasks.into_iter().enumerate() {
             let acknowledged = task.await.unwrap();
@@ -89,7 +114,7 @@ async fn the_primary_is_killed_and_drivers_see_no_error() {
     };
     let server = cluster.sundown().await;
     let client = driver(&server, "w=majority&retryWrites=true").await;
-    let writers = Writers::start(&client);
+    let writers = Writers::start(&client).await;
     writers.more(100).await;
     let primary = node(&server).await;
     cluster.mongod().kill(&primary);
@@ -106,7 +131,7 @@ async fn the_primary_steps_down_and_drivers_see_no_error() {
     };
     let server = cluster.sundown().await;
     let client = driver(&server, "w=majority&retryWrites=true").await;
-    let writers = Writers::start(&client);
+    let writers = Writers::start(&client).await;
     writers.more(100).await;
     let primary = node(&server).await;
     let direct = format!("mongodb://{primary}/?directConnection=true");
@@ -153,7 +178,7 @@ async fn a_transaction_that_loses_its_primary_is_repeated_by_the_driver() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cluster_that_goes_away_gives_errors_in_time_and_no_made_up_replies() {
+async fn a_cluster_that_goes_away_gives_errors_in_time_and_is_found_again() {
     let test = "a_cluster_that_goes_away_gives_errors_in_time";
     let Some(mut cluster) = Cluster::start(Kind::Set(1), test).await else {
         return;
@@ -167,8 +192,10 @@ async fn a_cluster_that_goes_away_gives_errors_in_time_and_no_made_up_replies() 
     let only = node(&server).await;
     cluster.mongod().kill(&only);
     for _ in 0..3 {
+        let start = monotonic();
         let lost = carts.insert_one(doc! {"_id": 1}).await.unwrap_err();
         let lost = lost.to_string();
+        assert!(monotonic() - start < Duration::from_secs(10), "{lost}");
         assert!(
             lost.contains("upstream cluster") || lost.contains("connecting"),
             "{lost}"
@@ -179,4 +206,12 @@ async fn a_cluster_that_goes_away_gives_errors_in_time_and_no_made_up_replies() 
     let admin = client.database("admin");
     let hello = admin.run_command(doc! {"hello": 1});
     assert_eq!(hello.await.unwrap().get_str("msg").ok(), Some("isdbgrid"));
+
+    cluster.mongod().start_again(&only);
+    let deadline = monotonic() + Duration::from_secs(60);
+    while carts.insert_one(doc! {"_id": 1}).await.is_err() {
+        assert!(monotonic() < deadline, "it is not found again");
+        tokio::time::sleep(Duration::from_millis(20)).await; // real time: another process starts
+    }
+    assert_eq!(carts.count_documents(doc! {}).await.unwrap(), 2);
 }

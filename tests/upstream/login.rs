@@ -87,6 +87,60 @@ async fn sundowns_own_users_hold_towards_clients() {
     }
 }
 
+/// The README tells these roles. Everything that Sundown does by itself works with them: settings, rules, takeovers, views.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_least_roles_are_enough() {
+    let Some(cluster) = Cluster::start(Kind::Guarded, "the_least_roles_are_enough").await else {
+        return;
+    };
+    let root = format!("mongodb://root:secret@{}/", cluster.address());
+    let root = Driver::with_uri_str(&root).await.unwrap();
+    let role = |role: &str, db: &str| doc! {"role": role, "db": db};
+    let any = ["readWriteAnyDatabase", "dbAdminAnyDatabase"].map(|name| role(name, "admin"));
+    let some = [
+        role("readWrite", "sundown"),
+        role("readWrite", "shop"),
+        role("dbAdmin", "shop"),
+    ];
+    for (user, roles) in [("any", any.to_vec()), ("some", some.to_vec())] {
+        let create = doc! {"createUser": user, "pwd": "tea", "roles": roles};
+        root.database("admin").run_command(create).await.unwrap();
+        let uri = format!("mongodb://{user}:tea@{}/", cluster.address());
+        for login in [UpstreamLogin::Own, UpstreamLogin::Clients] {
+            let mut config = in_front_of(&uri);
+            config.upstream.as_mut().unwrap().login = login;
+            let server = Sundown::start(config, Clock::system()).await.unwrap();
+            let client = match login {
+                UpstreamLogin::Own => Driver::with_uri_str(server.uri()).await.unwrap(),
+                UpstreamLogin::Clients => connect(&server, &format!("{user}:tea"), "").await,
+            };
+            let shop = client.database("shop");
+            let run = async |command: Document| {
+                let shown = command.to_string();
+                let ran = shop.run_command(command).await;
+                ran.unwrap_or_else(|problem| panic!("{user}, {login:?}: {shown}: {problem}"))
+            };
+            run(doc! {"create": "carts", "defaultTtl": 1}).await;
+            let date = doc! {"key": {"at": 1}, "name": "at_1", "expireAfterSeconds": 1};
+            run(doc! {"createIndexes": "carts", "indexes": [date]}).await;
+            run(doc! {"create": "all", "viewOn": "carts", "pipeline": []}).await;
+            run(doc! {"insert": "carts", "documents": [{"_id": 1}]}).await;
+            let view = shop.collection::<Document>("all");
+            while view.find_one(doc! {}).await.unwrap().is_some() {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await; // real time: a document ends
+            }
+            run(doc! {"insert": "carts", "documents": [{"_id": 1}]}).await;
+            run(doc! {"collMod": "carts", "defaultTtl": 1_000}).await;
+            run(doc! {"collStats": "carts"}).await;
+            run(doc! {"listIndexes": "carts"}).await;
+            run(doc! {"listCollections": 1}).await;
+            run(doc! {"dropIndexes": "carts", "index": "*"}).await;
+            run(doc! {"drop": "all"}).await;
+            run(doc! {"drop": "carts"}).await;
+        }
+    }
+}
+
 /// A user that Sundown knows and the cluster does not.
 fn accounts() -> Accounts {
     let roles = vec![RoleName::new("read", "shop")];

@@ -15,9 +15,13 @@ mod generate;
 #[path = "../differential/random.rs"]
 mod random;
 
+mod bounds;
 mod cluster;
+mod cut_off;
+mod encrypted;
 mod failover;
 mod features;
+mod killed;
 mod login;
 mod pass;
 mod same_bytes;

@@ -44,6 +44,10 @@ async fn wrong_uris_and_missing_clusters_are_told_in_one_line() {
             format!("mongodb://ann:secret@127.0.0.1:{nowhere}/?authMechanism=MONGODB-AWS"),
             "127.0.0.1",
         ),
+        (
+            "mongodb+srv://ann:secret@cluster.example:27017/".to_owned(),
+            "a port cannot be specified",
+        ),
     ];
     for (uri, word) in rows {
         let said = refusal(impatient(&uri, true)).await;

@@ -21,6 +21,9 @@ pub(super) struct SettingsCopy {
     pub settings: HashMap<String, Arc<SettingRecord>>,
     /// The version with which the settings of a collection were last seen to change.
     touched: HashMap<String, i64>,
+    /// There may be records that no version tells of: a Sundown that has begun a change may have died before it raised the
+    /// version.
+    is_incomplete: bool,
 }
 
 /// The lease is renewed this many times before it ends, so that a slow answer does no harm.
@@ -76,6 +79,7 @@ impl Default for SettingsCopy {
             version: -1,
             settings: HashMap::new(),
             touched: HashMap::new(),
+            is_incomplete: false,
         }
     }
 }
@@ -97,6 +101,7 @@ impl SettingsCopy {
         }
         self.version = version;
         self.settings = new;
+        self.is_incomplete = false;
     }
 
     /// Takes a record that this Sundown has written. Others learn of it with the next version.
@@ -158,7 +163,10 @@ impl Inner {
         if self.lease.is_given_up() {
             return Err(unreachable("this Sundown is shutting down"));
         }
-        let known = self.copy.read().version;
+        let (known, is_incomplete) = {
+            let copy = self.copy.read();
+            (copy.version, copy.is_incomplete)
+        };
         let (sent, local) = (monotonic(), self.time.local());
         let state = self.cluster.beat(&self.id, known, announce).await?;
         let received = monotonic();
@@ -168,11 +176,12 @@ impl Inner {
         self.others
             .lock()
             .observe_all(&self.id, &state.members, received);
-        let is_current = match announce {
-            // The only news is the own announcement, which is in the copy.
-            true => known >= 0 && state.version == known + 1,
-            false => state.version == known,
-        };
+        let is_current = !is_incomplete
+            && match announce {
+                // The only news is the own announcement, which is in the copy.
+                true => known >= 0 && state.version == known + 1,
+                false => state.version == known,
+            };
         if is_current {
             self.copy.write().version = state.version;
         } else {
@@ -191,6 +200,8 @@ impl Inner {
             // If it fails, the next round tries again.
             if self.cluster.remove_member(&id, Some(beat)).await.is_ok() {
                 tracing::warn!(sundown = %id, "another Sundown has not been heard of and is left out");
+                let _turn = self.turn.lock().await;
+                self.copy.write().is_incomplete = true;
             }
         }
     }

@@ -14,6 +14,8 @@ pub struct SettingsStatus {
     pub clock_offset: i64,
     /// By how much the time may be wrong.
     pub clock_error: Duration,
+    /// How long the last heartbeat took.
+    pub round_trip: Duration,
     /// The other Sundowns in front of the cluster.
     pub others: usize,
     /// The number of collections with settings.
@@ -39,6 +41,7 @@ impl RuleSettings {
             has_lease: inner.lease.holds(inner.lease.now()),
             clock_offset: inner.time.offset(),
             clock_error: inner.time.error(),
+            round_trip: inner.time.round_trip(),
             others,
             collections,
             is_sweeper: inner.is_sweeper(),

@@ -71,7 +71,7 @@ fn fault(error: mongodb::error::Error) -> Error {
         ErrorKind::Command(refused) => {
             Error::new(Code::numbered(refused.code), refused.message.clone())
         }
-        _ => unreachable(format_args!("the cluster does not answer: {error}")),
+        kind => unreachable(format_args!("the TTL settings cannot be read: {kind}")),
     }
 }
 

@@ -22,6 +22,8 @@ pub(super) struct ClusterTime {
     offset: AtomicI64,
     /// Microseconds by which the offset may be wrong: half a round trip.
     error: AtomicU64,
+    /// Microseconds that the last heartbeat took.
+    round_trip: AtomicU64,
     /// The latest time that was given to anyone. After a failover the new primary's clock may be behind, but time must not
     /// go back: documents that ended would return.
     high_water: AtomicI64,
@@ -43,6 +45,7 @@ impl ClusterTime {
             clock,
             offset: AtomicI64::new(0),
             error: AtomicU64::new(0),
+            round_trip: AtomicU64::new(0),
             high_water: AtomicI64::new(i64::MIN),
             measured: Mutex::default(),
         }
@@ -62,6 +65,11 @@ impl ClusterTime {
         Millis(self.high_water.fetch_max(now, Ordering::AcqRel).max(now))
     }
 
+    /// Returns how long the last heartbeat took.
+    pub fn round_trip(&self) -> Duration {
+        Duration::from_micros(self.round_trip.load(Ordering::Acquire))
+    }
+
     /// The local time, to be taken when a measurement begins.
     pub fn local(&self) -> Millis {
         self.clock.now()
@@ -79,6 +87,8 @@ impl ClusterTime {
 
     /// Takes the cluster's time from the reply to a heartbeat that was sent at `sent`, in local time, and took this long.
     pub fn measure(&self, cluster: Millis, sent: Millis, round_trip: Duration) {
+        let micros = u64::try_from(round_trip.as_micros()).unwrap_or(u64::MAX);
+        self.round_trip.store(micros, Ordering::Release);
         if self.is_injected() {
             self.measured.lock().clear();
             self.offset.store(0, Ordering::Release);

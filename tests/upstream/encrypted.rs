@@ -1,0 +1,133 @@
+//! TLS to the cluster, and logging in by a certificate.
+
+use std::path::{Path, PathBuf};
+
+use bson::{Document, doc};
+use mongodb::Client as Driver;
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
+    KeyPair,
+};
+use sundown::Sundown;
+use sundown::clock::Clock;
+
+use crate::cluster::{Cluster, Kind, driver, in_front_of};
+
+/// An authority that signs certificates, and the folder with its files.
+pub struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+    folder: PathBuf,
+    name: String,
+}
+
+impl Authority {
+    pub fn new(folder: &Path, name: &str) -> Self {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, name);
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let authority = Self {
+            issuer,
+            folder: folder.into(),
+            name: name.into(),
+        };
+        std::fs::write(authority.file(), authority.issuer.pem()).unwrap();
+        authority
+    }
+
+    pub fn file(&self) -> PathBuf {
+        self.folder.join(format!("{}.pem", self.name))
+    }
+
+    /// Writes a certificate with its key into one file.
+    pub fn certify(&self, name: &str) -> PathBuf {
+        let key = KeyPair::generate().unwrap();
+        let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
+        let mut params = CertificateParams::new(names).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params
+            .distinguished_name
+            .push(DnType::OrganizationName, name);
+        params.extended_key_usages = vec![
+            ExtendedKeyUsagePurpose::ServerAuth,
+            ExtendedKeyUsagePurpose::ClientAuth,
+        ];
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        let file = self.folder.join(format!("{name}.pem"));
+        std::fs::write(
+            &file,
+            format!("{}{}", certificate.pem(), key.serialize_pem()),
+        )
+        .unwrap();
+        file
+    }
+}
+
+async fn round_trip(server: &Sundown) {
+    let client = driver(server, "retryWrites=false").await;
+    let shop = client.database("shop");
+    shop.run_command(doc! {"create": "carts", "defaultTtl": 1_000})
+        .await
+        .unwrap();
+    let carts = shop.collection::<Document>("carts");
+    let documents = (0..200).map(|id| doc! {"_id": id, "text": "x".repeat(10_000)});
+    carts.insert_many(documents).await.unwrap();
+    assert_eq!(carts.count_documents(doc! {}).await.unwrap(), 200);
+    let found = carts.find_one(doc! {"_id": 7}).await.unwrap().unwrap();
+    assert_eq!(found.keys().collect::<Vec<_>>(), ["_id", "text"]);
+    carts.drop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_cluster_is_reached_through_tls() {
+    let Some(cluster) = Cluster::start(Kind::Encrypted, "the_cluster_is_reached_through_tls").await
+    else {
+        return;
+    };
+    let uri = |options: &str| format!("mongodb://{}/?{options}", cluster.address());
+    let folder = cluster.folder();
+    let (authority, client) = (folder.join("authority.pem"), folder.join("client.pem"));
+    let (authority, client) = (authority.display(), client.display());
+    let trusted = format!("tls=true&tlsCAFile={authority}&tlsCertificateKeyFile={client}");
+    let refusal = async |uri: String| {
+        let mut config = in_front_of(&uri);
+        let upstream = config.upstream.as_mut().unwrap();
+        upstream.required = true;
+        upstream.start_timeout = std::time::Duration::from_secs(2);
+        let started = Sundown::start(config, Clock::system()).await;
+        started.map(drop).unwrap_err().to_string()
+    };
+    // By a password, by nothing but the certificate, and without looking at the cluster's certificate.
+    let password = uri(&trusted).replace("mongodb://", "mongodb://root:secret@");
+    for uri in [
+        password.clone(),
+        uri(&format!(
+            "{trusted}&authMechanism=MONGODB-X509&authSource=$external"
+        )),
+        password.replace(
+            &format!("tlsCAFile={authority}"),
+            "tlsAllowInvalidCertificates=true",
+        ),
+    ] {
+        let server = Sundown::start(in_front_of(&uri), Clock::system()).await;
+        round_trip(&server.unwrap_or_else(|problem| panic!("{uri}: {problem}"))).await;
+    }
+    for uri in [
+        // No TLS, an authority that has not signed the certificate, a file that is missing, a wrong password.
+        format!("mongodb://root:secret@{}/", cluster.address()),
+        password.replace("authority.pem", "other.pem"),
+        password.replace("authority.pem", "missing.pem"),
+        password.replace("secret", "wrong"),
+    ] {
+        let said = refusal(uri.clone()).await;
+        assert!(
+            said.contains("--upstream") && !said.contains('\n'),
+            "{uri}: {said}"
+        );
+        assert!(!said.contains("secret"), "{said}");
+    }
+    // The other side is the clients' own business.
+    let direct = Driver::with_uri_str(&password).await.unwrap();
+    let names = direct.list_database_names().await.unwrap();
+    assert!(names.contains(&"sundown".to_owned()), "{names:?}");
+}
