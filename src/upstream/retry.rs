@@ -39,6 +39,14 @@ const NOT_PRIMARY: [i32; 3] = [10107, 13435, 10058];
 /// Errors of a node that has perhaps done something.
 const INTERRUPTED: [i32; 5] = [11600, 11602, 13436, 189, 91];
 
+/// Returns whether a new primary may answer what has failed with this error.
+pub fn is_of_failover(error: &Error) -> bool {
+    let code = error.code().number();
+    error.code() == Code::HostUnreachable
+        || NOT_PRIMARY.contains(&code)
+        || INTERRUPTED.contains(&code)
+}
+
 // === impl RetryRule ===
 
 impl RetryRule {

@@ -76,7 +76,10 @@ async fn without_the_settings_nothing_is_guessed() {
     let cluster = Cluster::start(Kind::Any, "without_the_settings_nothing_is_guessed").await;
     let cluster = cluster.unwrap();
     let middle = Middle::start(cluster.address()).await;
-    let uri = format!("mongodb://{}/?directConnection=true", middle.address);
+    let uri = format!(
+        "mongodb://{}/?directConnection=true&serverSelectionTimeoutMS=1000",
+        middle.address
+    );
     let server = Sundown::start(in_front_of(&uri), Clock::system()).await;
     let server = server.unwrap();
     let client = driver(&server, "retryReads=false&retryWrites=false").await;

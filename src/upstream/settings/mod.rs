@@ -43,9 +43,10 @@ use store::{SettingsStore, unreachable};
 use sweep::Sweeper;
 use time::ClusterTime;
 
+use super::retry::is_of_failover;
 use super::rewrite::pipeline_namespaces;
 use super::{CollectionRules, RuledView};
-use crate::clock::{Clock, Millis};
+use crate::clock::{Clock, Millis, monotonic};
 use crate::error::Result;
 use crate::value::{ArrayBuilder, Doc, DocBuf};
 
@@ -60,6 +61,8 @@ pub struct SettingsOptions {
     /// How long settings may be used after they were asked for. A change waits at most this long for a Sundown that does
     /// not answer.
     pub lease: Duration,
+    /// How long a command waits for rules while the cluster elects a primary.
+    pub patience: Duration,
 }
 
 /// The settings of all collections of a cluster. Clones share them.
@@ -72,6 +75,8 @@ struct Inner {
     cluster: SettingsStore,
     time: ClusterTime,
     lease: Lease,
+    /// See [`SettingsOptions::patience`].
+    patience: Duration,
     /// The settings as they are known. Written by whoever holds `turn`.
     copy: RwLock<SettingsCopy>,
     cache: Cache,
@@ -85,12 +90,16 @@ struct Inner {
     turn: tokio::sync::Mutex<()>,
 }
 
+/// While the cluster elects a primary, it is asked again after this time.
+const NEXT_ASK: Duration = Duration::from_millis(100);
+
 // === impl SettingsOptions ===
 
 impl Default for SettingsOptions {
     fn default() -> Self {
         Self {
             lease: Duration::from_secs(5),
+            patience: Duration::from_secs(30),
         }
     }
 }
@@ -105,6 +114,7 @@ impl RuleSettings {
             cluster: SettingsStore::new(client, options.lease),
             time: ClusterTime::new(clock),
             lease: Lease::new(options.lease),
+            patience: options.patience,
             copy: RwLock::default(),
             cache: Cache::default(),
             others: Mutex::default(),
@@ -141,9 +151,17 @@ impl RuleSettings {
     ///
     /// Fails if the cluster cannot be asked: rules are never guessed.
     pub async fn rules(&self, database: &str, collection: &str) -> Result<Arc<CollectionRules>> {
-        match self.cached(database, collection) {
-            Some(rules) => Ok(rules),
-            None => self.0.rules(database, collection).await,
+        if let Some(rules) = self.cached(database, collection) {
+            return Ok(rules);
+        }
+        let deadline = monotonic() + self.0.patience;
+        loop {
+            match self.0.rules(database, collection).await {
+                Err(error) if is_of_failover(&error) && monotonic() < deadline => {
+                    tokio::time::sleep(NEXT_ASK).await;
+                }
+                found => return found,
+            }
         }
     }
 

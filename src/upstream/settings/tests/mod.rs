@@ -63,7 +63,10 @@ impl TestCluster {
 
     /// Starts the settings of one Sundown.
     fn settings(&self, lease: Duration) -> RuleSettings {
-        let options = SettingsOptions { lease };
+        let options = SettingsOptions {
+            lease,
+            patience: Duration::ZERO,
+        };
         RuleSettings::start(self.client.clone(), self.clock.clone(), &options)
     }
 
