@@ -52,17 +52,18 @@ impl Transform {
         Ok(parsed)
     }
 
-    /// Returns the transform of the maps that these steps begin with, if places must be remembered between them.
+    /// Returns the transform of the projections that these steps begin with, if places must be remembered between them.
+    /// (A projection keeps every row. `$redact` may drop one.)
     pub(super) fn with_places(steps: &[PipelineStep]) -> Option<Self> {
-        let maps = || {
+        let projections = || {
             steps.iter().map_while(|step| match &step.stage {
-                Stage::StageOp(op) => op.as_map(),
+                Stage::StageOp(op) => op.as_map().filter(|map| map.projection().is_some()),
                 _ => None,
             })
         };
-        let found = maps().nth(1).is_some() && have_returning_fields(maps());
+        let found = projections().nth(1).is_some() && have_returning_fields(projections());
         found.then(|| Self {
-            stages: maps().map(Arc::clone).collect(),
+            stages: projections().map(Arc::clone).collect(),
             has_returning_fields: true,
         })
     }
