@@ -155,21 +155,3 @@ pub fn ends_with_an_empty_batch(found: &Difference) -> bool {
         && rows(&found.theirs).is_some()
         && rows(&found.theirs) == rows(&found.ours)
 }
-
-/// Returns true if the only difference is an empty collection that exists in mongod and not in Sundown.
-pub fn lacks_an_empty_collection(found: &Difference) -> bool {
-    // For each collection there is a reply of find and one of listIndexes. The names of all collections come last.
-    let theirs = found.theirs.chunks(2);
-    let differing = theirs
-        .zip(found.ours.chunks(2))
-        .filter(|(theirs, ours)| reply::differ(&found.steps, What::State, theirs, ours));
-    let mut differing = differing.peekable();
-    differing.peek().is_some()
-        && differing.all(|(theirs, ours)| {
-            let empty = reply::batch(&theirs[0]).is_some_and(Vec::is_empty);
-            let missing = ours
-                .get(1)
-                .is_some_and(|ours| ours.get_i32("code").ok() == Some(26));
-            theirs[0].contains_key("collections") || (empty && missing)
-        })
-}

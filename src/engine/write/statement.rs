@@ -15,6 +15,8 @@ pub struct Updating {
     pub update: Update,
     pub upsert: bool,
     shows: Shows,
+    /// Whether the first step has run.
+    has_begun: bool,
     /// How often an upsert found its key taken by another client.
     lost: u32,
     pub done: Updated,
@@ -69,6 +71,7 @@ impl Updating {
             update,
             upsert,
             shows: Shows::Nothing,
+            has_begun: false,
             lost: 0,
             done: Updated::default(),
         }
@@ -94,6 +97,11 @@ impl Updating {
         slice: &dyn StepBudget,
         effort: &mut Effort,
     ) -> Result<bool> {
+        if self.upsert && !std::mem::replace(&mut self.has_begun, true) {
+            // MongoDB creates the collection of an upsert before it looks for a document, so that it is there even if the
+            // upsert fails.
+            collection_for(place.catalog, place.database, place.collection, place.now())?;
+        }
         loop {
             if self.change_next(place, slice, effort)? {
                 if self.done.matched > 0 || !self.upsert || self.insert(place, effort)? {

@@ -16,7 +16,7 @@ use super::path::{self, UpdatePath};
 use super::pipeline::PipelineUpdate;
 use super::replace::Replacement;
 use super::rewrite::Rewrite;
-use super::table::{UPDATES, UpdateParser};
+use super::table::{PathLeaf, UPDATES, UpdateParser};
 use super::tree::{self, FieldNodes};
 
 /// Updates larger than this are sorted by path before they are inserted into the tree. Such an update may have a million
@@ -188,17 +188,21 @@ impl Update {
     }
 }
 
-/// Parses an operator's argument for one field into leaves and their paths.
+/// Parses an operator's argument for one field into leaves and their paths. A conflict of the first one is told before an
+/// error of the second.
 fn leaves<'a>(
     parse: UpdateParser,
     argument: &UpdateArgument<'a>,
-) -> Result<SmallVec<[(UpdatePath<'a>, UpdateLeaf); 1]>> {
+) -> Result<SmallVec<[Result<PathLeaf<'a>>; 1]>> {
     Ok(match parse {
         UpdateParser::Field(parse) => {
             let path = UpdatePath::parse(argument.field)?;
-            smallvec![(path, parse(argument)?)]
+            smallvec![Ok((path, parse(argument)?))]
         }
-        UpdateParser::TwoFields(parse) => parse(argument)?.into_iter().collect(),
+        UpdateParser::TwoFields(parse) => {
+            let (first, second) = parse(argument)?;
+            smallvec![Ok(first), second]
+        }
     })
 }
 
@@ -255,7 +259,8 @@ impl Operators {
                     parsed.insert_field(argument.field, parse(&argument)?)?;
                     continue;
                 }
-                for (path, leaf) in leaves(parse, &argument)? {
+                for leaf in leaves(parse, &argument)? {
+                    let (path, leaf) = leaf?;
                     if large {
                         later.push((path, leaf));
                     } else {

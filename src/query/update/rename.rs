@@ -6,8 +6,9 @@ use crate::error::{Code, Error, Result};
 use crate::value::{Doc, Type, Val, ValueRef};
 
 use super::check::element;
-use super::modify::{LeafContext, Modify, OnMissing, UpdateArgument, UpdateLeaf, ValueChange};
+use super::modify::{LeafContext, Modify, OnMissing, UpdateArgument, ValueChange};
 use super::path::{UpdatePath, index};
+use super::table::{PathLeaf, TwoLeaves};
 
 /// The leaf at the old path. It removes the value, and prevents other operators on that path.
 struct RenameFrom;
@@ -18,14 +19,19 @@ struct RenameTo {
 }
 
 /// Parses `{from: to}` into a leaf for each of the two paths.
-pub fn parse<'a>(argument: &UpdateArgument<'a>) -> Result<[(UpdatePath<'a>, UpdateLeaf); 2]> {
+pub fn parse<'a>(argument: &UpdateArgument<'a>) -> Result<TwoLeaves<'a>> {
     let from = UpdatePath::parse(argument.field)?;
+    let to = parse_to(argument, &from);
+    Ok(((from, Arc::new(RenameFrom)), to))
+}
+
+fn parse_to<'a>(argument: &UpdateArgument<'a>, from: &UpdatePath<'a>) -> Result<PathLeaf<'a>> {
     let to = UpdatePath::parse(target(argument.field, argument.value)?)?;
-    check(&from, &to)?;
+    check(from, &to)?;
     let bring = RenameTo {
         from: from.dotted.into(),
     };
-    Ok([(from, Arc::new(RenameFrom)), (to, Arc::new(bring))])
+    Ok((to, Arc::new(bring)))
 }
 
 fn check(from: &UpdatePath<'_>, to: &UpdatePath<'_>) -> Result<()> {

@@ -17,8 +17,13 @@ pub enum UpdateParser {
 }
 
 pub type ParseField = fn(&UpdateArgument<'_>) -> Result<UpdateLeaf>;
-pub type ParseTwoFields =
-    for<'a> fn(&UpdateArgument<'a>) -> Result<[(UpdatePath<'a>, UpdateLeaf); 2]>;
+pub type ParseTwoFields = for<'a> fn(&UpdateArgument<'a>) -> Result<TwoLeaves<'a>>;
+
+/// A leaf and the path that it is for.
+pub type PathLeaf<'a> = (UpdatePath<'a>, UpdateLeaf);
+
+/// The leaf at the named path, and the one at the path that its argument names.
+pub type TwoLeaves<'a> = (PathLeaf<'a>, Result<PathLeaf<'a>>);
 
 pub static UPDATES: Vocabulary<UpdateParser> = Vocabulary::new("", ROWS);
 
