@@ -5,6 +5,7 @@
 //! connections for one session or cursor, so these must meet again on one node.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bson::doc;
@@ -26,6 +27,8 @@ pub struct Cluster {
     client: Client,
     dialer: Dialer,
     state: watch::Receiver<ClusterState>,
+    /// The generation of the node that takes commands now, or 0: part of `state`, for every command to compare.
+    current: Arc<AtomicU64>,
     /// Whether the connection string names a user.
     has_user: bool,
     /// How long a command waits for a node that can take it.
@@ -39,7 +42,7 @@ pub struct ClusterState {
     pub node: Option<Arc<ClusterNode>>,
     /// What the cluster was when a node could last take commands.
     pub kind: Option<ClusterKind>,
-    /// How often the node has changed.
+    /// How often the node has changed. The first node has number 1.
     generation: u64,
 }
 
@@ -114,9 +117,16 @@ impl Cluster {
             .map_err(|problem| format!("--upstream {}: {problem}", upstream.uri))?;
         let (sender, state) = watch::channel(ClusterState::default());
         options.app_name.get_or_insert_with(|| "sundown".into());
+        let current = Arc::new(AtomicU64::new(0));
+        let follower = Arc::clone(&current);
         options.sdam_event_handler = Some(EventHandler::callback(move |event| {
             if let SdamEvent::TopologyDescriptionChanged(event) = event {
-                sender.send_if_modified(|state| state.follow(&event.new_description));
+                sender.send_if_modified(|state| {
+                    let changed = state.follow(&event.new_description);
+                    let node = state.node.as_ref();
+                    follower.store(node.map_or(0, |node| node.generation), Ordering::Release);
+                    changed
+                });
             }
         }));
         let selection_timeout = options
@@ -129,6 +139,7 @@ impl Cluster {
             client,
             dialer,
             state,
+            current,
             has_user,
             selection_timeout,
         })
@@ -144,10 +155,9 @@ impl Cluster {
     }
 
     /// Returns whether the node takes commands now.
+    #[inline]
     pub fn is_current(&self, node: &ClusterNode) -> bool {
-        let state = self.state.borrow();
-        let current = state.node.as_deref();
-        current.is_some_and(|current| current.generation == node.generation)
+        self.current.load(Ordering::Acquire) == node.generation
     }
 
     /// Waits for a node that takes commands.

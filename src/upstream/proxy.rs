@@ -3,7 +3,6 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::ask::{Ask, Lost};
 use super::cluster::Cluster;
@@ -81,9 +80,7 @@ impl Proxy {
 
     fn relay(&self, connection: &ProxyConnection) -> Relay {
         Relay {
-            cluster: Arc::clone(&self.cluster),
             slot: Arc::clone(&connection.link),
-            counters: Arc::clone(&self.counters),
             bound: connection.bound && connection.link.is_open(),
         }
     }
@@ -120,7 +117,7 @@ impl Proxy {
         Box::pin(async move {
             let watched = watch::run(&settings, &mut relay, &request, &streams, expose_ts);
             if let Some(reply) = watched.await {
-                relay.counters.rewritten.fetch_add(1, Ordering::Relaxed);
+                relay.count_rewritten();
                 return match reply {
                     Ok(document) => Ok(Answer::of(document)),
                     Err(lost) => lost.answer(),
@@ -132,7 +129,7 @@ impl Proxy {
                 Err(error) => return Lost::Error(error).answer(),
             };
             if !book.is_none() {
-                relay.counters.rewritten.fetch_add(1, Ordering::Relaxed);
+                relay.count_rewritten();
             }
             let moment = Moment {
                 now: settings.now(),
@@ -237,29 +234,24 @@ impl Proxy {
         let Some(first) = body.first() else {
             return true;
         };
-        match first.name_bytes() {
+        let collection = match first.name_bytes() {
             b"getMore" => {
                 let id = first.value.as_i64().unwrap_or_default();
-                if self.views.contains(id) || self.streams.contains(id) {
+                let changes_rows =
+                    self.views.contains(id) || self.streams.contains(id) || self.cursors.has(id);
+                if changes_rows {
                     return false;
                 }
-                let known = self.cursors.get(id);
-                let database = body.get("$db").as_str().unwrap_or_default();
-                let collection = body.get("collection").as_str().unwrap_or_default();
-                let rules = self.settings.cached(database, collection);
-                known.is_none() && rules.is_some_and(|rules| rules.is_none())
+                body.get("collection").as_str()
             }
-            b"killCursors" => self.cursors.is_empty(),
-            b"aggregate" | b"bulkWrite" | b"explain" => false,
-            _ => {
-                let database = body.get("$db").as_str();
-                let (Some(database), Some(collection)) = (database, first.value.as_str()) else {
-                    return false;
-                };
-                let rules = self.settings.cached(database, collection);
-                rules.is_some_and(|rules| rules.is_none())
-            }
-        }
+            b"killCursors" => return self.cursors.is_empty(),
+            b"aggregate" | b"bulkWrite" | b"explain" => return false,
+            _ => first.value.as_str(),
+        };
+        let (Some(database), Some(collection)) = (body.get("$db").as_str(), collection) else {
+            return false;
+        };
+        self.settings.is_known_without_rules(database, collection)
     }
 
     /// Passes a command on of which nothing is known, if no collection of its database has a TTL.
@@ -297,8 +289,11 @@ impl Proxy {
                 Ok(reply) => reply,
                 Err(lost) => return lost.answer(),
             };
-            let (state, known) = (relay.cluster.state(), settings.status());
-            let section = status::section(&state, &relay.counters, &known);
+            let LinkSlot {
+                cluster, counters, ..
+            } = &*relay.slot;
+            let known = settings.status();
+            let section = status::section(&cluster.state(), counters, &known);
             let reply = status::with_deleted(&reply, &known);
             Ok(Answer::of(status::with_section(Doc::new(&reply), &section)))
         })
@@ -365,7 +360,7 @@ impl Handler for Proxy {
     fn open(&self, peer: Peer) -> ProxyConnection {
         ProxyConnection {
             local: self.local.open(peer),
-            link: Arc::default(),
+            link: Arc::new(LinkSlot::new(&self.cluster, &self.counters)),
             bound: false,
         }
     }
@@ -393,16 +388,14 @@ impl Handler for Proxy {
         request: Request,
         reply: &mut Vec<u8>,
     ) -> Result<CallOutcome, Hangup> {
-        let name = request.body().first();
-        let command = name.and_then(|name| find(name.name_bytes()));
+        let body = request.body();
+        let command = body.first().and_then(|name| find(name.name_bytes()));
         let route = command.map_or(Route::WithoutTtl, |command| command.facts.route);
         let clients_log_in = self.login == UpstreamLogin::Clients;
         let checked = match route {
             Route::Here => {
-                let logs_in = clients_log_in
-                    && LOGIN_FIELDS
-                        .iter()
-                        .any(|field| request.body().has(field.as_bytes()));
+                let logs_in =
+                    clients_log_in && LOGIN_FIELDS.iter().any(|field| body.has(field.as_bytes()));
                 if logs_in {
                     let answer = self.hello_with_login(connection, request)?;
                     return Ok(CallOutcome::Awaited(answer));
@@ -420,9 +413,12 @@ impl Handler for Proxy {
                 "{} with --upstream",
                 command.map_or("this command", |command| command.name)
             ))),
-            _ => check_database(request.body().get("$db").as_str().unwrap_or_default())
+            _ => check_database(body.get("$db").as_str().unwrap_or_default())
                 .and_then(|()| self.local.admit(&connection.local, &request))
-                .and_then(|()| self.admit_actions(connection, &request)),
+                .and_then(|()| match route {
+                    Route::Schema => self.admit_actions(connection, &request),
+                    _ => Ok(()),
+                }),
         };
         if let Err(error) = checked {
             error.write_reply(reply);

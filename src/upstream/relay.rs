@@ -1,9 +1,10 @@
 //! A client's connection to the cluster. It is opened when the client's first command needs it, and opened again, to the
 //! new primary, when it breaks.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -13,12 +14,17 @@ use super::cluster::Cluster;
 use super::link::Link;
 use super::retry::{Refusal, RetryRule};
 use crate::clock::monotonic;
+use crate::error::Error;
 use crate::value::Doc;
 use crate::wire::Request;
 
-/// The place where a connection keeps its link between two commands.
-#[derive(Default)]
-pub struct LinkSlot(Mutex<Option<OpenLink>>);
+/// The place where a connection keeps its link between two commands, and what it needs to open another one.
+pub struct LinkSlot {
+    pub cluster: Arc<Cluster>,
+    pub counters: Arc<RelayCounters>,
+    /// Boxed, so that taking it out and putting it back moves no more than a pointer.
+    open: Mutex<Option<Box<OpenLink>>>,
+}
 
 /// A link that is counted as long as it is open.
 struct OpenLink {
@@ -28,12 +34,18 @@ struct OpenLink {
 
 /// What one command needs to reach the cluster.
 pub struct Relay {
-    pub cluster: Arc<Cluster>,
     pub slot: Arc<LinkSlot>,
-    pub counters: Arc<RelayCounters>,
     /// The client has logged in to the cluster over its link. If the link breaks, so does the client's connection, because
     /// the login cannot be repeated.
     pub bound: bool,
+}
+
+/// Why a command that was sent has no reply for its client yet.
+enum Failure {
+    /// The node has refused it, with this reply.
+    Refused(Refusal, Bytes, Box<OpenLink>),
+    /// The link broke.
+    Broken(io::Error),
 }
 
 /// Figures for serverStatus.
@@ -57,9 +69,35 @@ const NEXT_ASK: Duration = Duration::from_millis(100);
 // === impl LinkSlot ===
 
 impl LinkSlot {
+    pub fn new(cluster: &Arc<Cluster>, counters: &Arc<RelayCounters>) -> Self {
+        Self {
+            cluster: Arc::clone(cluster),
+            counters: Arc::clone(counters),
+            open: Mutex::default(),
+        }
+    }
+
     /// Returns whether there is an open link.
     pub fn is_open(&self) -> bool {
-        self.0.lock().is_some()
+        self.open.lock().is_some()
+    }
+
+    /// Takes the link out if it can still be used. While a command runs the slot is empty, so that a command that is
+    /// abandoned takes its link along.
+    fn take(&self) -> Option<Box<OpenLink>> {
+        let mut open = self.open.lock().take()?;
+        let usable = self.cluster.is_current(open.link.node()) && !open.link.is_closed();
+        usable.then_some(open)
+    }
+
+    fn put_back(&self, open: Box<OpenLink>) {
+        *self.open.lock() = Some(open);
+    }
+
+    /// Opens a link to the node that takes commands.
+    async fn dial(&self, deadline: Instant) -> Result<Box<OpenLink>, Error> {
+        let link = self.cluster.dial(deadline).await?;
+        Ok(Box::new(OpenLink::new(link, &self.counters)))
     }
 }
 
@@ -85,57 +123,83 @@ impl Drop for OpenLink {
 // === impl Relay ===
 
 impl Relay {
-    /// Takes the link out of its slot if it can still be used. While a command runs the slot is empty, so that a command
-    /// that is abandoned takes its link along.
-    fn take(&self) -> Option<OpenLink> {
-        let mut open = self.slot.0.lock().take()?;
-        let usable = self.cluster.is_current(open.link.node()) && !open.link.is_closed();
-        usable.then_some(open)
+    /// Notes that a rule changes the command.
+    pub fn count_rewritten(&self) {
+        let rewritten = &self.slot.counters.rewritten;
+        rewritten.fetch_add(1, Ordering::Relaxed);
     }
 
-    async fn send(&mut self, request: &Request, retry: RetryRule) -> Result<Bytes, Lost> {
-        let deadline = monotonic() + self.cluster.selection_timeout;
-        self.counters.forwarded.fetch_add(1, Ordering::Relaxed);
-        let mut first = true;
-        loop {
-            if !std::mem::take(&mut first) {
-                self.counters.repeated.fetch_add(1, Ordering::Relaxed);
+    /// Sends a command over a link, which is kept if the command gets its reply.
+    async fn send(&self, mut open: Box<OpenLink>, request: &Request) -> Result<Bytes, Failure> {
+        let reply = open.link.exchange(request).await;
+        let reply = reply.map_err(Failure::Broken)?;
+        match Refusal::of(Doc::new(&reply)) {
+            None => {
+                self.slot.put_back(open);
+                Ok(reply)
             }
-            let mut open = match self.take() {
-                Some(open) => open,
+            Some(refusal) => Err(Failure::Refused(refusal, reply, open)),
+        }
+    }
+
+    /// Goes on where no link is open, or after a failure: opens a link, and sends the command (again) where that can do no
+    /// harm. It waits for a node as long as drivers do, counted from the failure.
+    async fn persist(&self, request: &Request, failed: Option<Failure>) -> Result<Bytes, Lost> {
+        let LinkSlot {
+            cluster, counters, ..
+        } = &*self.slot;
+        let retry = RetryRule::of(request);
+        let deadline = monotonic() + cluster.selection_timeout;
+        let mut failed = failed;
+        loop {
+            match failed {
                 None if self.bound => return Err(Lost::hangup()),
-                None => match self.cluster.dial(deadline).await {
-                    Ok(link) => OpenLink::new(link, &self.counters),
-                    Err(error) => return Err(Lost::Error(retry.label(error))),
-                },
-            };
-            let in_time = || monotonic() < deadline;
-            match open.link.exchange(request).await {
-                Ok(reply) => {
-                    let refusal = Refusal::of(Doc::new(&reply));
-                    match refusal {
-                        Some(refusal) if retry.after(refusal) && !self.bound && in_time() => {
-                            let node = Arc::clone(open.link.node());
-                            drop(open);
-                            self.cluster.node_changes(&node, NEXT_ASK).await;
-                        }
-                        _ => {
-                            *self.slot.0.lock() = Some(open);
-                            return Ok(reply);
-                        }
+                None => {}
+                Some(failure) if self.may_repeat(&failure, retry) && monotonic() < deadline => {
+                    counters.repeated.fetch_add(1, Ordering::Relaxed);
+                    if let Failure::Refused(_, _, open) = failure {
+                        let node = Arc::clone(open.link.node());
+                        drop(open);
+                        cluster.node_changes(&node, NEXT_ASK).await;
                     }
                 }
-                Err(_) if self.bound => return Err(Lost::hangup()),
-                Err(_) if retry.after_loss() && in_time() => drop(open),
-                Err(problem) => return Err(Lost::Error(retry.lost(problem))),
+                Some(Failure::Refused(_, reply, open)) => {
+                    self.slot.put_back(open);
+                    return Ok(reply);
+                }
+                Some(Failure::Broken(_)) if self.bound => return Err(Lost::hangup()),
+                Some(Failure::Broken(problem)) => return Err(Lost::Error(retry.lost(problem))),
+            }
+            let dialed = self.slot.dial(deadline).await;
+            let open = dialed.map_err(|error| Lost::Error(retry.label(error)))?;
+            match self.send(open, request).await {
+                Ok(reply) => return Ok(reply),
+                Err(failure) => failed = Some(failure),
             }
         }
+    }
+
+    fn may_repeat(&self, failure: &Failure, retry: RetryRule) -> bool {
+        let harmless = match failure {
+            Failure::Refused(refusal, ..) => retry.after(*refusal),
+            Failure::Broken(_) => retry.after_loss(),
+        };
+        harmless && !self.bound
     }
 }
 
 impl Ask for Relay {
     async fn ask(&mut self, request: Request) -> Result<Bytes, Lost> {
-        let retry = RetryRule::of(&request);
-        self.send(&request, retry).await
+        let forwarded = &self.slot.counters.forwarded;
+        forwarded.fetch_add(1, Ordering::Relaxed);
+        let failed = match self.slot.take() {
+            None => None,
+            Some(open) => match self.send(open, &request).await {
+                Ok(reply) => return Ok(reply),
+                Err(failure) => Some(failure),
+            },
+        };
+        // Rare and large, so it is boxed: the future of an ordinary command stays small.
+        Box::pin(self.persist(&request, failed)).await
     }
 }

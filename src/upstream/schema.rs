@@ -55,7 +55,7 @@ impl Replaced {
         if book.rules(database, collection).is_none() {
             return Ok(Self(None));
         }
-        let replacing = ddl::replacing(settings, database, collection).await?;
+        let replacing = Box::pin(ddl::replacing(settings, database, collection)).await?;
         Ok(Self(Some(replacing)))
     }
 
@@ -68,8 +68,8 @@ impl Replaced {
             .as_ref()
             .is_ok_and(|reply| is_true(Doc::new(reply).get("ok")));
         match done {
-            true => replacing.done().await?,
-            false => replacing.failed().await?,
+            true => Box::pin(replacing.done()).await?,
+            false => Box::pin(replacing.failed()).await?,
         }
         reply
     }

@@ -180,7 +180,7 @@ pub async fn stage(
     if book.rules(database, collection).is_none() {
         return None;
     }
-    Some(corrected_stage(settings, ask, request, book, spec).await)
+    Some(Box::pin(corrected_stage(settings, ask, request, book, spec)).await)
 }
 
 async fn corrected_stage(

@@ -68,18 +68,14 @@ impl Header {
         }))
     }
 
+    #[inline]
     pub fn to_bytes(self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
         let length = i32::try_from(self.length).unwrap_or(i32::MAX);
-        let words = [
-            length,
-            self.request_id,
-            self.response_to,
-            self.opcode as i32,
-        ];
-        for (place, word) in bytes.chunks_exact_mut(4).zip(words) {
-            place.copy_from_slice(&word.to_le_bytes());
-        }
+        bytes[..4].copy_from_slice(&length.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.request_id.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.response_to.to_le_bytes());
+        bytes[12..].copy_from_slice(&(self.opcode as i32).to_le_bytes());
         bytes
     }
 }

@@ -168,9 +168,9 @@ impl Batch<'_> {
                 let freed = match round {
                     0..ONE_BY_ONE => {
                         let errors = duplicates.iter().map(|(_, error)| *error);
-                        self.takeover.free_keys(ask, errors).await?
+                        Box::pin(self.takeover.free_keys(ask, errors)).await?
                     }
-                    _ => self.takeover.drain(ask).await?,
+                    _ => Box::pin(self.takeover.drain(ask)).await?,
                 };
                 // The holder may just have been deleted by someone else, so the first time counts in any case. In a capped
                 // collection it would rather be the later statements of this command that removed it.

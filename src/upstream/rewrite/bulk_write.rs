@@ -13,12 +13,11 @@ use crate::wire::Request;
 use super::batch::StatementBytes;
 use super::change::{names_ts, stamped};
 use super::cursors::CursorRules;
-use super::fields::{doc_or_empty, statements, with_fields, with_statements};
+use super::fields::{doc_or_empty, statements, with_fields, with_replaced, with_statements};
 use super::filter::prepared;
 use super::naming::{Parts, check_document, check_hidden};
 use super::run::Stop;
 use super::takeover::{Ended, Takeover, in_transaction, started};
-use super::update::put;
 use super::{EndedPredicate, Moment, Rulebook, WriteStamp, delete, hint, insert};
 
 pub async fn run<A: Ask, B: Rulebook>(
@@ -107,7 +106,7 @@ pub fn rewrite<B: Rulebook>(
         };
         check_document(document)?;
         let stored = stamp.document(document);
-        return Ok(put(
+        return Ok(with_replaced(
             op,
             &[("document", ValueRef::document(stored.as_doc()))],
         ));
@@ -134,7 +133,7 @@ pub fn rewrite<B: Rulebook>(
     };
     let change = stamped(change, stamp)?;
     let filter = ValueRef::document(filter.as_doc());
-    Ok(put(
+    Ok(with_replaced(
         op,
         &[
             ("filter", filter),

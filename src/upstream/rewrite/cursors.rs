@@ -41,6 +41,10 @@ impl CursorRules {
         self.open.lock().get(&id).cloned()
     }
 
+    pub fn has(&self, id: i64) -> bool {
+        self.open.lock().contains_key(&id)
+    }
+
     pub fn put(&self, id: i64, rule: CursorRule) {
         let mut open = self.open.lock();
         if open.len() >= MANY {

@@ -8,11 +8,10 @@ use crate::value::{Doc, DocBuf, ValueRef};
 use crate::wire::Request;
 
 use super::batch::{Batch, StatementBytes};
-use super::fields::{doc_or_empty, statements};
+use super::fields::{doc_or_empty, statements, with_replaced};
 use super::filter::prepared;
 use super::naming::{Parts, check_hidden};
 use super::run::{RuledCollection, Stop};
-use super::update::put;
 use super::{EndedPredicate, Moment, hint};
 
 pub async fn run<A: Ask>(
@@ -60,5 +59,5 @@ pub fn rewrite(
     let filter = prepared.as_ref().map_or(filter, DocBuf::as_doc);
     let sent = predicate.alive(filter);
     let filter = (name, ValueRef::document(sent.as_doc()));
-    Ok(put(delete, &[filter, hint::sent(delete, rules)]))
+    Ok(with_replaced(delete, &[filter, hint::sent(delete, rules)]))
 }

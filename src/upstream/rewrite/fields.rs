@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 
+use super::stamp::put_changed;
 use crate::error::{Error, Result};
-use crate::value::{Doc, DocBuf, ValueRef};
+use crate::value::{Doc, DocBuf, DocBuilder, ValueRef};
 use crate::wire::{Request, Sequence};
 
 /// Returns the command with some fields replaced, added at the end, or left out (a missing value).
@@ -15,17 +16,38 @@ pub fn with_fields(command: Doc<'_>, fields: &[(&str, ValueRef<'_>)]) -> DocBuf 
         .map(|(_, value)| value.data().len() + 32)
         .sum();
     DocBuf::build_sized(command.bytes().len() + added, |out| {
-        for elem in command {
-            match fields.iter().find(|(name, _)| *name == elem.name()) {
-                Some((name, value)) => out.put(name, *value),
-                None if elem.name() == "$readPreference" => out,
-                None => out.put(elem.name(), elem.value),
-            };
-        }
+        let is_changed = |name: &[u8]| name == b"$readPreference" || known(name, fields).is_some();
+        put_changed(command, out, is_changed, |name, out| {
+            put_known(name, fields, out);
+        });
         for (name, value) in fields.iter().filter(|(name, _)| !command.has(name)) {
             out.put(name, *value);
         }
     })
+}
+
+/// Returns a statement with some of its fields replaced.
+pub fn with_replaced(statement: Doc<'_>, fields: &[(&str, ValueRef<'_>)]) -> DocBuf {
+    let added: usize = fields.iter().map(|(_, value)| value.data().len()).sum();
+    DocBuf::build_sized(statement.bytes().len() + added, |out| {
+        let is_changed = |name: &[u8]| known(name, fields).is_some();
+        put_changed(statement, out, is_changed, |name, out| {
+            put_known(name, fields, out);
+        });
+    })
+}
+
+fn known<'a>(
+    name: &[u8],
+    fields: &'a [(&'a str, ValueRef<'a>)],
+) -> Option<&'a (&'a str, ValueRef<'a>)> {
+    fields.iter().find(|(known, _)| known.as_bytes() == name)
+}
+
+fn put_known(name: &[u8], fields: &[(&str, ValueRef<'_>)], out: &mut DocBuilder<'_>) {
+    if let Some((name, value)) = known(name, fields) {
+        out.put(name, *value);
+    }
 }
 
 /// Returns the request with another body.

@@ -11,7 +11,7 @@ use crate::wire::Request;
 use super::cursors::{CursorRule, CursorRules};
 use super::rows::{RowRule, Window};
 use super::run::{Stop, is_ok};
-use super::{Moment, Rulebook, aggregate, find, pipeline, rows::Reply};
+use super::{Moment, Rulebook, aggregate, find, pipeline};
 
 /// Continues a cursor. Its rows are looked at once more, at the moment of this command.
 pub async fn run<A: Ask, B: Rulebook>(
@@ -30,7 +30,7 @@ pub async fn run<A: Ask, B: Rulebook>(
         None if book.rules(&database, collection).is_none() => {
             return Ok(ask.ask(request).await?);
         }
-        None => unknown(ask, id, moment).await?,
+        None => Box::pin(unknown(ask, id, moment)).await?,
     };
     rule.follow(&database, collection, book);
     request.exhaust_allowed = false;
@@ -124,7 +124,8 @@ pub async fn finish<A: Ask>(
     };
     if before != 0 && shown.cursor_id == 0 {
         // The limit is reached: the cluster does not know it.
-        kill(ask, database, collection_of(&shown), before).await?;
+        let collection = collection_of(Doc::new(&reply));
+        Box::pin(kill(ask, database, collection, before)).await?;
         cursors.remove(before);
     } else if before != 0 {
         rule.used = moment.now;
@@ -140,9 +141,12 @@ pub fn cursor_id(reply: Doc<'_>) -> i64 {
     id.unwrap_or_default()
 }
 
-fn collection_of(reply: &Reply) -> &str {
-    let namespace = reply.namespace.split_once('.');
-    namespace.map_or("", |(_, collection)| collection)
+/// Returns the collection of the cursor in a reply.
+fn collection_of(reply: Doc<'_>) -> &str {
+    let cursor = reply.get("cursor").as_doc();
+    let namespace = cursor.and_then(|cursor| cursor.get("ns").as_str());
+    let parts = namespace.and_then(|namespace| namespace.split_once('.'));
+    parts.map_or("", |(_, collection)| collection)
 }
 
 /// Closes a cursor of the cluster.

@@ -32,7 +32,8 @@ pub async fn run<A: Ask>(
             false => ids.as_doc(),
         };
         let collation = ValueRef::MISSING;
-        takeover.delete(ask, [Ended { filter, collation }]).await?;
+        let ended = [Ended { filter, collation }];
+        Box::pin(takeover.delete(ask, ended)).await?;
         fields = started(request.body());
     }
     let batch = Batch {

@@ -35,10 +35,12 @@ const WHOLE: &[&str] = &["$$ROOT", "$$CURRENT"];
 /// Refuses a command that names the hidden field: as the first part of a path anywhere, in an expression, or as an option.
 /// The fields `except` are not looked at.
 pub fn check_hidden(command: Doc<'_>, except: &[&str]) -> Result<()> {
-    let fields = command.iter().filter(|elem| !except.contains(&elem.name()));
-    for elem in fields {
-        if contains(elem.value.data(), HIDDEN_FIELD.as_bytes()) || root(elem.name()) == HIDDEN_FIELD
-        {
+    let hidden = HIDDEN_FIELD.as_bytes();
+    let is_exempt = |name: &[u8]| except.iter().any(|exempt| exempt.as_bytes() == name);
+    for elem in command {
+        // Nearly every field is done with here.
+        let may_name = elem.name_bytes().starts_with(hidden) || contains(elem.value.data(), hidden);
+        if may_name && !is_exempt(elem.name_bytes()) {
             check_element(elem.name(), elem.value)?;
         }
     }

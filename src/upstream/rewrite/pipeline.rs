@@ -17,12 +17,12 @@ use crate::value::{ArrayBuilder, Doc, DocBuf, Elem, ValueRef};
 use crate::vocabulary::Status;
 
 use super::carry::{Carried, date_rules, hidden, riding, riding_root};
+use super::fields::with_replaced;
 use super::filter::prepared;
 use super::inner::{living_count, own_indexes, unset};
 use super::namespaces::{NamespacePair, target};
 use super::naming::{contains, root, sees_whole};
 use super::rows::{Joined, RowRule};
-use super::update::put;
 use super::whole::WithoutHidden;
 use super::{EndedPredicate, Moment, Rulebook, Visibility};
 
@@ -452,7 +452,7 @@ impl StageOutput<'_, '_, '_> {
         let sent = riding_root(new_root);
         let sent = match spec {
             None => sent,
-            Some(spec) => put(spec, &[("newRoot", ValueRef::document(sent.as_doc()))]),
+            Some(spec) => with_replaced(spec, &[("newRoot", ValueRef::document(sent.as_doc()))]),
         };
         self.push(stage.name(), ValueRef::document(sent.as_doc()));
     }

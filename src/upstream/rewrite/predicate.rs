@@ -15,6 +15,9 @@ pub struct EndedPredicate {
     ways: Option<DocBuf>,
 }
 
+/// The bytes of the ways of a collection with a DefaultTTL, and some more.
+const USUAL_SIZE: usize = 1536;
+
 /// The path of `ttl` and of the stamp in expressions.
 const TTL: &str = "$ttl";
 const STAMP: &str = "$_sundown";
@@ -26,7 +29,7 @@ impl EndedPredicate {
         if !rules.can_end() {
             return Self::none();
         }
-        let mut bytes = Vec::with_capacity(512);
+        let mut bytes = Vec::with_capacity(USUAL_SIZE);
         let mut ways = ArrayBuilder::begin(&mut bytes);
         put_ways(rules, now, &mut ways);
         if let Some((former, until)) = rules.former_at(now) {
@@ -157,75 +160,98 @@ fn by_own_ttl(rules: &CollectionRules, now: Millis, way: &mut DocBuilder<'_>) {
         // A ttl of null inherits, and the other way covers it.
         _ => way.doc(OwnTtl::FIELD).put_null("$ne"),
     };
-    let inherited = match rules.default {
-        DefaultTtl::Seconds(seconds) => not_after(rules, Value::date(before(now, seconds))),
-        _ => Value::boolean(false),
+    let inherited = |out: &mut ArrayBuilder<'_>| match rules.default {
+        DefaultTtl::Seconds(seconds) => not_after(rules, out, |out| {
+            out.push(Value::date(before(now, seconds)).as_ref());
+        }),
+        _ => {
+            out.push(Value::boolean(false).as_ref());
+        }
     };
-    let scaled = call("$multiply", &[Value::string(TTL), Value::int32(1000)]);
-    let own_end = call("$subtract", &[Value::date(now.0), scaled]);
-    let own = call(
-        "$and",
-        &[
-            compare("$gte", Value::string(TTL), Value::int32(1)),
-            not_after(rules, own_end),
-        ],
-    );
-    let whole = compare(
-        "$eq",
-        Value::string(TTL),
-        call("$trunc", &[Value::string(TTL)]),
-    );
-    let meaningful = call(
-        "$and",
-        &[
-            whole,
-            compare("$gte", Value::string(TTL), Value::int32(-1)),
-            compare("$lte", Value::string(TTL), Value::int32(i32::MAX)),
-            compare("$ne", Value::string(TTL), Value::int32(0)),
-        ],
-    );
-    let types = ["int", "long", "double"].map(Value::string);
-    let number = call("$in", &[type_of(TTL), array(&types)]);
-    let among_numbers = call("$cond", &[meaningful, own, inherited.clone()]);
-    let ended = call("$cond", &[number, among_numbers, inherited]);
-    way.put("$expr", ended.as_ref());
-}
-
-/// Returns the expression that the document was not written after a moment.
-fn not_after(rules: &CollectionRules, moment: Value) -> Value {
-    let has_stamp = compare("$eq", type_of(STAMP), Value::string("date"));
-    let written = call(
-        "$cond",
-        &[has_stamp, Value::string(STAMP), Value::date(rules.since.0)],
-    );
-    compare("$lte", written, moment)
-}
-
-fn type_of(path: &str) -> Value {
-    let of = DocBuf::build(|call| {
-        call.put_str("$type", path);
+    let mut expression = way.doc("$expr");
+    let mut choice = expression.array("$cond");
+    call("$in", &mut choice, |args| {
+        put_type(TTL, args);
+        let mut numbers = args.array();
+        for name in ["int", "long", "double"] {
+            numbers.push_str(name);
+        }
+        numbers.end();
     });
-    Value::document(of.into_bytes())
-}
-
-fn compare(operator: &str, left: Value, right: Value) -> Value {
-    call(operator, &[left, right])
-}
-
-fn call(operator: &str, args: &[Value]) -> Value {
-    let args = array(args);
-    let call = DocBuf::build(|call| {
-        call.put(operator, args.as_ref());
+    call("$cond", &mut choice, |args| {
+        meaningful(args);
+        own_has_come(rules, now, args);
+        inherited(args);
     });
-    Value::document(call.into_bytes())
+    inherited(&mut choice);
+    choice.end();
+    expression.end();
 }
 
-fn array(values: &[Value]) -> Value {
-    let mut bytes = Vec::new();
-    let mut array = ArrayBuilder::begin(&mut bytes);
-    for value in values {
-        array.push(value.as_ref());
-    }
-    array.end();
-    Value::array(bytes)
+/// Writes whether a number is one that sets an end, or none.
+fn meaningful(out: &mut ArrayBuilder<'_>) {
+    call("$and", out, |all| {
+        call("$eq", all, |sides| {
+            sides.push_str(TTL);
+            call("$trunc", sides, |args| {
+                args.push_str(TTL);
+            });
+        });
+        compare_ttl("$gte", -1, all);
+        compare_ttl("$lte", i32::MAX, all);
+        compare_ttl("$ne", 0, all);
+    });
+}
+
+/// Writes whether the end that `ttl` sets has come.
+fn own_has_come(rules: &CollectionRules, now: Millis, out: &mut ArrayBuilder<'_>) {
+    call("$and", out, |both| {
+        compare_ttl("$gte", 1, both);
+        not_after(rules, both, |out| {
+            call("$subtract", out, |args| {
+                args.push(Value::date(now.0).as_ref());
+                call("$multiply", args, |args| {
+                    args.push_str(TTL).push(Value::int32(1000).as_ref());
+                });
+            });
+        });
+    });
+}
+
+/// Writes whether the document was not written after a moment.
+fn not_after(
+    rules: &CollectionRules,
+    out: &mut ArrayBuilder<'_>,
+    moment: impl FnOnce(&mut ArrayBuilder<'_>),
+) {
+    call("$lte", out, |sides| {
+        call("$cond", sides, |args| {
+            call("$eq", args, |sides| {
+                put_type(STAMP, sides);
+                sides.push_str("date");
+            });
+            let since = Value::date(rules.since.0);
+            args.push_str(STAMP).push(since.as_ref());
+        });
+        moment(sides);
+    });
+}
+
+fn compare_ttl(operator: &str, number: i32, out: &mut ArrayBuilder<'_>) {
+    call(operator, out, |sides| {
+        sides.push_str(TTL).push(Value::int32(number).as_ref());
+    });
+}
+
+fn put_type(path: &str, out: &mut ArrayBuilder<'_>) {
+    out.doc().put_str("$type", path);
+}
+
+/// Writes the call of an operator, in place: the predicate is written for every command.
+fn call(operator: &str, out: &mut ArrayBuilder<'_>, args: impl FnOnce(&mut ArrayBuilder<'_>)) {
+    let mut call = out.doc();
+    let mut list = call.array(operator);
+    args(&mut list);
+    list.end();
+    call.end();
 }

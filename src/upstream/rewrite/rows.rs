@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::namespaces::NamespacePair;
-use super::stamp::put_without;
+use super::stamp::{put_changed, put_without};
 use super::{Moment, Visibility};
 use crate::ttl::TS_FIELD;
 use crate::upstream::{CollectionRules, HIDDEN_FIELD};
@@ -52,9 +52,6 @@ pub struct Window {
 pub struct Reply {
     pub bytes: Bytes,
     pub cursor_id: i64,
-    /// The namespace of the cursor.
-    pub namespace: String,
-    pub rows: u64,
 }
 
 // === impl RowRule ===
@@ -120,40 +117,32 @@ impl RowRule {
         let cursor = reply.get("cursor").as_doc()?;
         let mut bytes = Vec::with_capacity(reply.bytes().len());
         let mut out = DocBuilder::begin(&mut bytes);
-        let mut rows = 0;
         let mut cursor_id = cursor.get("id").as_i64().unwrap_or_default();
-        for elem in reply {
-            if elem.name() != "cursor" {
-                out.put(elem.name(), elem.value);
-                continue;
-            }
+        let is_cursor = |name: &[u8]| name == b"cursor";
+        put_changed(reply, &mut out, is_cursor, |_, out| {
             let mut inner = out.doc("cursor");
-            for elem in cursor {
-                match (elem.name(), elem.value.as_array()) {
-                    ("firstBatch" | "nextBatch", Some(batch)) => {
-                        let mut array = inner.array(elem.name());
-                        self.batch(batch, moment.now, window, &mut array);
-                        rows = array.count() as u64;
-                        array.end();
-                    }
-                    ("id", _) => {}
-                    _ => {
-                        inner.put(elem.name(), elem.value);
-                    }
-                }
-            }
+            let is_changed = |name: &[u8]| matches!(name, b"firstBatch" | b"nextBatch" | b"id");
+            put_changed(cursor, &mut inner, is_changed, |name, inner| {
+                let name = match name {
+                    b"firstBatch" => "firstBatch",
+                    b"nextBatch" => "nextBatch",
+                    _ => return,
+                };
+                let batch = cursor.get(name).as_array().unwrap_or(Doc::EMPTY);
+                let mut array = inner.array(name);
+                self.batch(batch, moment.now, window, &mut array);
+                array.end();
+            });
             if window.limit == Some(0) {
                 cursor_id = 0;
             }
             inner.put_i64("id", cursor_id);
             inner.end();
-        }
+        });
         out.end();
         Some(Reply {
             bytes: bytes.into(),
             cursor_id,
-            namespace: cursor.get("ns").as_str().unwrap_or_default().to_owned(),
-            rows,
         })
     }
 

@@ -124,7 +124,7 @@ async fn rewritten<A: Ask, B: Rulebook>(
                 used: moment.now,
             };
             match find.gathers {
-                true => gather(ask, reply, rule, &target, moment).await,
+                true => Box::pin(gather(ask, reply, rule, &target, moment)).await,
                 false => finish(ask, reply, rule, db, moment, cursors).await,
             }
         }
@@ -132,14 +132,20 @@ async fn rewritten<A: Ask, B: Rulebook>(
             let body = reads::rewrite(command, target.rules, moment)?;
             Ok(ask.ask(with_body(&request, body)).await?)
         }
-        "aggregate" => aggregate::run(ask, &request, &target, book, moment, cursors).await,
-        "insert" => insert::run(ask, &request, &target, moment).await,
-        "update" => update::run(ask, &request, &target, moment).await,
-        "delete" => delete::run(ask, &request, &target, moment).await,
-        "findAndModify" | "findandmodify" => {
-            find_and_modify::run(ask, &request, &target, moment).await
+        // Boxed, so that the future of a command is as large as it needs to be itself.
+        "aggregate" => {
+            Box::pin(aggregate::run(
+                ask, &request, &target, book, moment, cursors,
+            ))
+            .await
         }
-        "bulkWrite" => bulk_write::run(ask, &request, book, moment, cursors).await,
+        "insert" => Box::pin(insert::run(ask, &request, &target, moment)).await,
+        "update" => Box::pin(update::run(ask, &request, &target, moment)).await,
+        "delete" => Box::pin(delete::run(ask, &request, &target, moment)).await,
+        "findAndModify" | "findandmodify" => {
+            Box::pin(find_and_modify::run(ask, &request, &target, moment)).await
+        }
+        "bulkWrite" => Box::pin(bulk_write::run(ask, &request, book, moment, cursors)).await,
         "explain" => {
             let body = explain::rewrite(&request, book, moment)?;
             Ok(ask.ask(with_body(&request, body)).await?)

@@ -54,18 +54,28 @@ impl WriteStamp {
     }
 }
 
-/// Appends the fields of a document, except those of these names. Runs of fields that stay are copied as one.
+/// Appends the fields of a document, except those of these names.
 pub fn put_without(doc: Doc<'_>, names: &[&str], out: &mut DocBuilder<'_>) {
+    let gone = |name: &[u8]| names.iter().any(|gone| gone.as_bytes() == name);
+    put_changed(doc, out, gone, |_, _| ());
+}
+
+/// Appends the fields of a document. In the place of those with a certain name stands what `write` writes. Runs of fields that
+/// stay are copied as one.
+pub fn put_changed(
+    doc: Doc<'_>,
+    out: &mut DocBuilder<'_>,
+    is_changed: impl Fn(&[u8]) -> bool,
+    mut write: impl FnMut(&[u8], &mut DocBuilder<'_>),
+) {
     let body = doc.body();
     let mut fields = doc.iter();
     let (mut copied, mut at) = (0, 0);
     while let Some(elem) = fields.next() {
         let next = body.len() - fields.rest().len();
-        if names
-            .iter()
-            .any(|name| name.as_bytes() == elem.name_bytes())
-        {
+        if is_changed(elem.name_bytes()) {
             out.put_body(body.get(copied..at).unwrap_or_default());
+            write(elem.name_bytes(), out);
             copied = next;
         }
         at = next;

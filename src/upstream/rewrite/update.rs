@@ -7,12 +7,12 @@ use bytes::Bytes;
 
 use crate::error::Result;
 use crate::upstream::{Ask, CollectionRules};
-use crate::value::{Doc, DocBuf, DocBuilder, ValueRef, is_true};
+use crate::value::{Doc, DocBuf, ValueRef, is_true};
 use crate::wire::Request;
 
 use super::batch::{Batch, StatementBytes};
 use super::change::{names_ts, stamped};
-use super::fields::{doc_or_empty, statements};
+use super::fields::{doc_or_empty, statements, with_replaced};
 use super::filter::prepared;
 use super::naming::{Parts, check_hidden};
 use super::run::{RuledCollection, Stop};
@@ -58,7 +58,7 @@ pub async fn run<A: Ask>(
     before.everything |= target.has_unique_keys && transaction;
     let mut fields = Vec::new();
     if before.everything {
-        takeover.drain(ask).await?;
+        Box::pin(takeover.drain(ask)).await?;
         fields = started(request.body());
     } else if !before.upserts.is_empty() && !predicate.is_none() {
         let upserts = before.upserts.iter().filter_map(|at| updates.get(*at));
@@ -66,7 +66,7 @@ pub async fn run<A: Ask>(
             filter: doc_or_empty(*update, "q"),
             collation: update.get("collation"),
         });
-        takeover.delete(ask, ended).await?;
+        Box::pin(takeover.delete(ask, ended)).await?;
         fields = started(request.body());
     }
     let batch = Batch {
@@ -108,7 +108,7 @@ pub fn rewrite(
         false => predicate.alive(filter),
     };
     let change = stamped(change, WriteStamp::new(rules, moment.now))?;
-    Ok(put(
+    Ok(with_replaced(
         update,
         &[
             ("q", ValueRef::document(filter.as_doc())),
@@ -116,14 +116,4 @@ pub fn rewrite(
             hint::sent(update, rules),
         ],
     ))
-}
-
-/// Returns a statement with some of its fields replaced.
-pub fn put(statement: Doc<'_>, fields: &[(&str, ValueRef<'_>)]) -> DocBuf {
-    DocBuf::build_sized(statement.bytes().len() + 512, |out: &mut DocBuilder<'_>| {
-        for elem in statement {
-            let changed = fields.iter().find(|(name, _)| *name == elem.name());
-            out.put(elem.name(), changed.map_or(elem.value, |(_, value)| *value));
-        }
-    })
 }

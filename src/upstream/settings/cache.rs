@@ -50,7 +50,14 @@ fn key(database: &str, collection: &str) -> SmallVec<[u8; 120]> {
 // === impl Cache ===
 
 impl Cache {
-    pub fn get(&self, database: &str, collection: &str, now: u64) -> Option<Arc<CollectionRules>> {
+    /// Reads the rules in place: a command that passes needs no reference of its own.
+    pub fn look_up<T>(
+        &self,
+        database: &str,
+        collection: &str,
+        now: u64,
+        read: impl FnOnce(&Arc<CollectionRules>) -> T,
+    ) -> Option<T> {
         let generation = self.generation();
         let entry = self.entries.get(&*key(database, collection))?;
         if entry.epoch.generation != generation || now >= entry.until {
@@ -59,7 +66,7 @@ impl Cache {
         if !entry.used.load(Ordering::Relaxed) {
             entry.used.store(true, Ordering::Relaxed);
         }
-        Some(Arc::clone(&entry.rules))
+        Some(read(&entry.rules))
     }
 
     pub fn generation(&self) -> u64 {

@@ -139,12 +139,26 @@ impl RuleSettings {
     /// allocates nothing.
     #[inline]
     pub fn cached(&self, database: &str, collection: &str) -> Option<Arc<CollectionRules>> {
-        let inner = &*self.0;
-        let now = inner.lease.now();
-        if !inner.lease.holds(now) {
-            return None;
-        }
-        inner.cache.get(database, collection, now)
+        self.look_up(database, collection, Arc::clone)
+    }
+
+    /// Returns whether a collection is known to have no rules, as most have none.
+    #[inline]
+    pub fn is_known_without_rules(&self, database: &str, collection: &str) -> bool {
+        let none = self.look_up(database, collection, |rules| rules.is_none());
+        none == Some(true)
+    }
+
+    fn look_up<T>(
+        &self,
+        database: &str,
+        collection: &str,
+        read: impl FnOnce(&Arc<CollectionRules>) -> T,
+    ) -> Option<T> {
+        let Inner { lease, cache, .. } = &*self.0;
+        let now = lease.now();
+        let usable = lease.holds(now);
+        usable.then(|| cache.look_up(database, collection, now, read))?
     }
 
     /// Returns the rules of a collection as they are at some moment during this call. Take the command's `now` after it.
@@ -156,7 +170,8 @@ impl RuleSettings {
         }
         let deadline = monotonic() + self.0.patience;
         loop {
-            match self.0.rules(database, collection).await {
+            // Boxed, because it is rare and large.
+            match Box::pin(self.0.rules(database, collection)).await {
                 Err(error) if is_of_failover(&error) && monotonic() < deadline => {
                     tokio::time::sleep(NEXT_ASK).await;
                 }
