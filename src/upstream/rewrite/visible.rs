@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::query::{Filter, Scope, Vars};
 use crate::ttl::{DefaultTtl, End, OwnTtl, date_end};
 use crate::upstream::{CollectionRules, HIDDEN_FIELD};
-use crate::value::{Doc, Millis, Path, Type};
+use crate::value::{Doc, Millis, Path, Type, ValueRef};
 
 /// The compiled rule of a collection. It agrees with [`EndedPredicate`](super::EndedPredicate) on every document.
 #[derive(Debug)]
@@ -22,6 +22,9 @@ struct DateEnd {
     seconds: i32,
     filter: Option<Filter>,
 }
+
+const HIDDEN: &[u8] = HIDDEN_FIELD.as_bytes();
+const OWN_TTL: &[u8] = OwnTtl::FIELD.as_bytes();
 
 // === impl Visibility ===
 
@@ -62,12 +65,23 @@ impl Visibility {
         if self.default == DefaultTtl::Off {
             return End::NEVER;
         }
-        let stamp = doc.get(HIDDEN_FIELD);
+        let (mut stamp, mut ttl) = (ValueRef::MISSING, ValueRef::MISSING);
+        // One pass: a batch may have thousands of rows.
+        for elem in doc {
+            let place = match elem.name_bytes() {
+                HIDDEN => &mut stamp,
+                OWN_TTL => &mut ttl,
+                _ => continue,
+            };
+            if place.is_missing() {
+                *place = elem.value;
+            }
+        }
         let stamp = match stamp.ty() {
             Type::Date => stamp.as_date().map_or(self.since, Millis),
             _ => self.since,
         };
-        self.default.end(OwnTtl::of(doc), stamp)
+        self.default.end(OwnTtl::from_value(ttl), stamp)
     }
 }
 
