@@ -34,6 +34,18 @@ pub struct Flag {
 #[derive(Debug, Default)]
 pub struct Signal(Arc<Notify>);
 
+/// A signal for many listeners that costs its giver no more than one listener does: it wakes one, and that one wakes the
+/// others.
+///
+/// It follows the rules of [`Signal`], except that it may be given after the lock was released.
+#[derive(Debug, Default)]
+pub struct Relay {
+    /// Wakes one listener, or the next one that listens.
+    first: Arc<Notify>,
+    /// Wakes all that listen.
+    others: Arc<Notify>,
+}
+
 // === impl Wait ===
 
 impl Wait {
@@ -120,6 +132,31 @@ impl Signal {
     }
 }
 
+// === impl Relay ===
+
+impl Relay {
+    #[inline]
+    pub fn give(&self) {
+        // Every listener holds a reference.
+        if Arc::strong_count(&self.first) > 1 {
+            self.first.notify_one();
+        }
+    }
+
+    /// Returns a future that completes at the next signal after this call, even if it was not polled before that. It may
+    /// also complete without a signal.
+    pub fn listen(&self) -> impl Future<Output = ()> + Send + use<> {
+        let (first, others) = (Arc::clone(&self.first), Arc::clone(&self.others));
+        let woken = Arc::clone(&self.others).notified_owned();
+        async move {
+            tokio::select! {
+                () = first.notified() => others.notify_waiters(),
+                () = woken => {}
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,5 +193,26 @@ mod tests {
         assert!(!is_over(&mut late));
         drop((polled, never_polled, late));
         assert_eq!(Arc::strong_count(&signal.0), 1, "nobody listens");
+    }
+
+    #[test]
+    fn a_relay_wakes_one_listener_and_that_one_the_others() {
+        let relay = Relay::default();
+        relay.give();
+        let mut all: Vec<Wait> = (0..3).map(|_| Wait::until(relay.listen())).collect();
+        for wait in &mut all {
+            assert!(!is_over(wait), "a signal before the listener came is none");
+        }
+        relay.give();
+        let woken = all
+            .iter_mut()
+            .filter_map(|wait| is_over(wait).then_some(()));
+        assert_eq!(woken.count(), 3);
+        // A listener that was never polled has missed nothing either.
+        let mut polled_late = Wait::until(relay.listen());
+        relay.give();
+        assert!(is_over(&mut polled_late));
+        drop((all, polled_late));
+        assert_eq!(Arc::strong_count(&relay.first), 1, "nobody listens");
     }
 }

@@ -4,21 +4,24 @@ use std::sync::Arc;
 
 use super::cursor::{self, CursorOptions};
 use super::rows::RowSource;
+use super::watch::WatchSource;
 use super::write::{collation, hint};
 use super::{
     Access, Call, Command, Flags, Needs, Outcome, collection_uuid, current_op, explain, guard,
 };
 use crate::args::{Arg, required};
 use crate::auth::AuthTarget;
+use crate::config::Topology;
 use crate::cosmos;
 use crate::engine::plan::Hint;
-use crate::engine::{EngineSources, check_on};
+use crate::engine::{EngineSources, Watch, check_on};
 use crate::error::{Code, Error, Result};
 use crate::query::stage::{
     self, Empty, Output, Pipeline, PipelineInput, PipelineLimits, RowsFrom, STAGES, Stable,
     StageContext,
 };
 use crate::query::{Scope, Survey, Vars, bind_let};
+use crate::session::Source;
 use crate::ttl::TS_FIELD;
 use crate::value::{Doc, DocBuilder, Type, is_true};
 
@@ -78,7 +81,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         return explain::of_aggregate(call, reply);
     }
     let (source, opening) = aggregate.open(call)?;
-    cursor::open(call, reply, Box::new(source), opening)
+    cursor::open(call, reply, source, opening)
 }
 
 // === impl Aggregate ===
@@ -190,6 +193,9 @@ impl<'a> Aggregate<'a> {
         if let Some(step) = about_server {
             only_local(call.body(), step.row.name)?;
         }
+        if pipeline.change_stream().is_some() {
+            check_change_stream(call)?;
+        }
         let operations = about_server.map(|_| current_op::lister(call));
         if pipeline.output().is_some() && read_level(call.body()) == Some("linearizable") {
             return Err(Error::new(
@@ -226,7 +232,7 @@ impl<'a> Aggregate<'a> {
     }
 
     /// Prepares the pipeline and opens it on its source.
-    fn open(&self, call: &Call<'_>) -> Result<(RowSource, CursorOptions)> {
+    fn open(&self, call: &Call<'_>) -> Result<(Box<dyn Source>, CursorOptions)> {
         let PreparedAggregate {
             pipeline,
             sources,
@@ -236,6 +242,16 @@ impl<'a> Aggregate<'a> {
             is_slow,
             ..
         } = self.prepare(call)?;
+        let opening = CursorOptions {
+            is_slow,
+            awaits: pipeline.change_stream().is_some(),
+            ..CursorOptions::plain(namespace, self.batch_size)
+        };
+        if let Some(stream) = pipeline.change_stream() {
+            let watch = Watch::open(&call.context.catalog, stream.clone(), call.read_point());
+            let source = WatchSource::new(watch, &pipeline, sources, vars, limits);
+            return Ok((Box::new(source), opening));
+        }
         // Without stages of its own this is a find, and ends like one.
         let (rows, ends_late) = match self.collection {
             Some(name) if !pipeline.is_own_source() => {
@@ -246,12 +262,8 @@ impl<'a> Aggregate<'a> {
             }
             _ => (pipeline.open(Box::new(Empty)), true),
         };
-        let opening = CursorOptions {
-            is_slow,
-            ..CursorOptions::plain(namespace, self.batch_size)
-        };
         let source = RowSource::new(rows, sources, vars, limits).ends_late(ends_late);
-        Ok((source, opening))
+        Ok((Box::new(source), opening))
     }
 }
 
@@ -269,6 +281,27 @@ fn only_local(command: Doc<'_>, stage: &str) -> Result<()> {
                 "Command aggregate does not support {{ readConcern: {{ level: \"{level}\", provenance: \"clientSupplied\" }} }} \
                  :: caused by :: Aggregation stage {stage} cannot run with a readConcern other than 'local', or in a \
                  multi-document transaction. Current readConcern: {level}"
+            ),
+        )),
+    }
+}
+
+/// Checks that this server has change streams, as MongoDB does not without a replica set, and that the read concern fits.
+fn check_change_stream(call: &Call<'_>) -> Result<()> {
+    if call.context.config.topology == Topology::Standalone {
+        return Err(Error::location(
+            40573,
+            "The $changeStream stage is only supported on replica sets",
+        ));
+    }
+    match read_level(call.body()) {
+        None | Some("majority") => Ok(()),
+        Some(level) => Err(Error::new(
+            Code::InvalidOptions,
+            format!(
+                "Command aggregate does not support {{ readConcern: {{ level: \"{level}\", provenance: \"clientSupplied\" }} }} \
+                 :: caused by :: Aggregation stage $changeStream cannot run with a readConcern other than 'majority'. \
+                 Current readConcern: {level}"
             ),
         )),
     }

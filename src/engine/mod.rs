@@ -29,6 +29,7 @@ mod sources;
 pub mod stats;
 mod tail;
 mod validate;
+mod watch;
 pub mod write;
 
 pub use id_order::order_ids;
@@ -42,6 +43,7 @@ pub use slice::{STEP, TimeSlice};
 pub use sources::{EngineSources, OpenedWalk, Planned, Reading};
 pub use tail::{Tail, has_tail};
 pub use validate::{Findings, validate};
+pub use watch::{NextEvent, Watch, fatal};
 
 // Types of storage that are part of the engine's interface.
 pub use crate::storage::expiry::Reaper;

@@ -14,6 +14,7 @@ use super::{Idle, ReplyBatch, SessionId};
 use crate::effort::Effort;
 use crate::engine::ReadPoint;
 use crate::error::{Code, Error, Result};
+use crate::value::DocBuf;
 use crate::wait::{Flag, Wait};
 
 /// The id of an open cursor. Zero means that there is no cursor.
@@ -44,6 +45,11 @@ pub trait Source: Send {
     /// Returns a wait that ends when new rows may have arrived since this call. Only for sources that return
     /// [`Fill::Waiting`].
     fn arrival(&self) -> Option<Wait> {
+        None
+    }
+
+    /// Returns the place that a change stream has reached, for `postBatchResumeToken`.
+    fn resume_token(&self) -> Option<DocBuf> {
         None
     }
 
@@ -372,7 +378,7 @@ pub(super) fn not_found(id: CursorId) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::value::{DocBuf, Millis};
+    use crate::value::Millis;
 
     struct NumberSource(i32);
 

@@ -103,6 +103,11 @@ impl Catalog {
         Self { limit, ..self }
     }
 
+    /// Returns what all collections share.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
     /// Returns the collection of that name. Refuses one that a failed write has damaged.
     #[inline]
     pub fn get(

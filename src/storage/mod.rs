@@ -20,6 +20,7 @@
 //! | `Collection::state` | the contents and the settings of a collection | one slice or one document |
 //! | a shard of `Catalog::collections` | the map from names to collections | a lookup |
 //! | a shard of `IdMap` | the map from an `_id` to its record; only under `Collection::state` | a lookup |
+//! | `ChangeLog::kept` | the log of changes, and the order of their times | an entry, or a look at some hundred |
 //!
 //! - A thread holds the lock of one collection at a time. The exception is `Catalog::place`: under `changing` it locks the
 //!   collection that is replaced, then the one that is renamed, and both before the shards of their names.
@@ -31,7 +32,8 @@
 //!   dropped.
 //! - A thread that waits for `state` or `changing` for more than a few milliseconds hands its worker to other tasks
 //!   ([`crate::interrupt::run_blocking`]). The code that computes index keys under the exclusive lock may do so too.
-//! - A [`Signal`](crate::wait::Signal) is given under `state`. Waking a listener acquires none of these locks.
+//! - A [`Signal`](crate::wait::Signal) is given under `state`, and so is the [`Relay`](crate::wait::Relay) of the log.
+//!   Waking a listener acquires none of these locks.
 //!
 //! Some locks are never held together with these. In `session`: a shard of `Sessions::known`, then `Session::state`, then
 //! `OutcomeBudget::kept`; and a shard of `Cursors::open`, then the source in it. In `auth`: a connection's
@@ -40,6 +42,7 @@
 
 mod by_id;
 mod catalog;
+mod change_log;
 mod collection;
 mod contents;
 pub mod expiry;
@@ -61,6 +64,12 @@ mod view;
 mod writer;
 
 pub use catalog::{Catalog, CreateError, Damaged, OtherCase, RenameError, free};
+#[cfg(test)]
+pub use change_log::NoDelta;
+pub use change_log::{
+    ChangeLog, HistoryLost, Images, LogEntry, LogLimits, LogOp, LogPosition, LogSubject,
+    UpdateDelta,
+};
 pub use collection::{Collection, Dropped};
 pub use expiry::{DateRuleChange, DateRuleMigration, Slice};
 pub use logical_clock::LogicalClock;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::LogicalClock;
+use super::{ChangeLog, LogicalClock};
 
 /// What all collections of a server share. Every collection has a reference to it.
 #[derive(Debug, Default)]
@@ -11,6 +11,8 @@ pub struct Shared {
     freed: AtomicU64,
     /// The order of all writes.
     pub time: LogicalClock,
+    /// What was written, for those who follow it.
+    pub log: ChangeLog,
 }
 
 // === impl Shared ===

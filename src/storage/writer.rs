@@ -10,7 +10,7 @@ use super::contents::{Cause, Change, Contents};
 use super::idmap::with_id_key;
 use super::index::{Index, IndexKeys, KeyBytes};
 use super::stored::Stamp;
-use super::{Cap, CollectionOptions, ReadPoint, RecordId, Stored, View};
+use super::{Cap, CollectionOptions, ReadPoint, RecordId, Stored, UpdateDelta, View};
 use crate::error::Error;
 use crate::ttl::OwnTtl;
 use crate::value::{Doc, Millis, Patch};
@@ -177,12 +177,13 @@ impl<'a> Writer<'a> {
         }
         self.free(&in_the_way);
         let stamp = self.stamp(doc, self.now, OwnTtl::of(doc));
-        let id = self.state.contents_mut().commit(Change::Insert {
+        let change = Change::Insert {
             hash,
             bytes,
             keys: &keys,
             stamp,
-        });
+        };
+        let id = self.state.contents_mut().commit(self.now, change);
         if let Some(cap) = self.state.options().cap {
             self.make_room(cap, id);
         }
@@ -221,18 +222,19 @@ impl<'a> Writer<'a> {
             .is_some_and(|stored| stored.bytes == expected)
     }
 
-    /// Writes to a document, if it is visible.
+    /// Writes to a document, if it is visible. `delta` tells the log of changes what changes.
     pub fn update(
         &mut self,
         id: RecordId,
         new: &New,
         new_ttl: NewTtl,
+        delta: &dyn UpdateDelta,
     ) -> Result<Option<Written>, Refused> {
         let Some(stored) = self.visible(id) else {
             return Ok(None);
         };
         let before = Before::of(&stored);
-        self.update_found(id, before, new, new_ttl)
+        self.update_found(id, before, new, new_ttl, delta)
     }
 
     /// Writes to an existing document. This is the only way to do so: `_ts` is set, whatever the new content. The caller
@@ -245,43 +247,51 @@ impl<'a> Writer<'a> {
         before: Before,
         new: &New,
         new_ttl: NewTtl,
+        delta: &dyn UpdateDelta,
     ) -> Result<Option<Written>, Refused> {
         let Before {
             ts: before,
             own,
             mut len,
         } = before;
-        let ts = self.ts_after(before);
+        let (now, ts) = (self.now, self.ts_after(before));
         match new {
             New::Patch(patch) => {
                 debug_assert!(new_ttl == NewTtl::Same && !self.contents().has_coming());
-                let change = Change::Patch { id, patch, ts };
-                self.state.contents_mut().commit(change);
+                let change = Change::Patch {
+                    id,
+                    patch,
+                    ts,
+                    delta,
+                };
+                self.state.contents_mut().commit(now, change);
             }
             New::Same if !self.indexes().iter().any(|index| index.spec.names_ts()) => {
                 let (before, after) = (&[], &[]);
-                self.state.contents_mut().commit(Change::Touch {
+                let change = Change::Touch {
                     id,
                     before,
                     after,
                     ts,
-                });
+                };
+                self.state.contents_mut().commit(now, change);
             }
             New::Same => {
                 // The key of an index is the time of the last write.
                 let Some(keys) = self.rekey(id, None, ts)? else {
                     return Ok(None);
                 };
-                self.state.contents_mut().commit(Change::Touch {
+                let change = Change::Touch {
                     id,
                     before: &keys.before,
                     after: &keys.after,
                     ts,
-                });
+                };
+                self.state.contents_mut().commit(now, change);
             }
             New::Bytes(bytes) => {
                 self.check_size(bytes)?;
-                if !self.replace(id, bytes, ts, new_ttl.read(bytes, own))? {
+                if !self.replace(id, bytes, ts, new_ttl.read(bytes, own), delta)? {
                     return Ok(None);
                 }
                 len = bytes.len();
@@ -297,6 +307,7 @@ impl<'a> Writer<'a> {
         bytes: &[u8],
         ts: Millis,
         own: OwnTtl,
+        delta: &dyn UpdateDelta,
     ) -> Result<bool, Refused> {
         let doc = Doc::new(bytes);
         let mut keys = None;
@@ -311,13 +322,15 @@ impl<'a> Writer<'a> {
             None => (&[], &[]),
         };
         let stamp = self.stamp(doc, ts, own);
-        self.state.contents_mut().commit(Change::Replace {
+        let change = Change::Replace {
             id,
             bytes,
             before,
             after,
             stamp,
-        });
+            delta,
+        };
+        self.state.contents_mut().commit(self.now, change);
         Ok(true)
     }
 
@@ -370,9 +383,8 @@ impl<'a> Writer<'a> {
     }
 
     fn take_out(&mut self, id: RecordId, cause: Cause) {
-        self.state
-            .contents_mut()
-            .commit(Change::Remove { id, cause });
+        let change = Change::Remove { id, cause };
+        self.state.contents_mut().commit(self.now, change);
         self.state.contents_mut().compact(id.segment());
     }
 

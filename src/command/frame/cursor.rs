@@ -318,6 +318,22 @@ impl BatchCursor {
         }
     }
 
+    /// Writes where a change stream can be continued after this batch.
+    fn put_resume_token(&self, fill: Fill, cursor: &mut DocBuilder<'_>) {
+        let source = match self {
+            Self::First { source, .. } => source,
+            Self::Next { cursor, .. } => &cursor.source,
+        };
+        let Some(token) = source.resume_token() else {
+            return;
+        };
+        cursor.put_doc("postBatchResumeToken", token.as_doc());
+        // A change stream ends only when what it follows is gone.
+        if fill == Fill::End {
+            cursor.put_bool("invalidated", true);
+        }
+    }
+
     /// Writes `id` and `ns` after the batch, and keeps or removes the cursor. Returns whether the next batch follows
     /// without a request.
     fn close(
@@ -327,6 +343,7 @@ impl BatchCursor {
         fill: Fill,
         cursor: &mut DocBuilder<'_>,
     ) -> Result<bool> {
+        self.put_resume_token(fill, cursor);
         let (id, namespace, exhaust): (CursorId, Arc<str>, bool) = match self {
             Self::First {
                 source,

@@ -35,6 +35,7 @@ pub(in crate::command) mod stream;
 pub(in crate::command) mod system;
 pub(in crate::command) mod system_collections;
 pub(in crate::command) mod task;
+pub(in crate::command) mod watch;
 pub(in crate::command) mod write_concern;
 
 pub use announced::{Announced, AnnouncedCluster};

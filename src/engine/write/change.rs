@@ -1,14 +1,15 @@
 //! Applying an update to the next document that a search finds: for the statements of clients, and for the rows of `$merge`.
 
 use super::search::FoundDocument;
-use super::{Modified, Search, WriteTarget, with_ts};
+use super::{Modified, Search, Selector, WriteTarget, with_ts};
 use crate::effort::Effort;
 use crate::error::Result;
+use crate::query::Vars;
 use crate::query::stage::StepBudget;
 use crate::query::update::{Apply, Edit, Update};
-use crate::storage::{New, NewTtl, Writer, Written};
+use crate::storage::{New, NewTtl, UpdateDelta, Writer, Written};
 use crate::ttl::OwnTtl;
-use crate::value::Doc;
+use crate::value::{Doc, DocBuf, Millis};
 
 /// The result of changing the next document.
 pub enum Changed {
@@ -18,6 +19,14 @@ pub enum Changed {
     Again,
     /// No document is left.
     None,
+}
+
+/// Tells the log what an update has changed in a document.
+struct AppliedUpdate<'a> {
+    update: &'a Update,
+    wanted: &'a Selector,
+    vars: &'a Vars,
+    now: Millis,
 }
 
 // === impl Search ===
@@ -45,20 +54,16 @@ impl Search {
         candidate.quick = update.is_quick() && !place.outside_lock;
         candidate.keeps = keeps;
         let (wanted, vars) = (candidate.still_matches.wanted, candidate.still_matches.vars);
-        let modified = candidate.modify(place.at, new, |doc, ts, writer| {
+        let applied = AppliedUpdate {
+            update,
+            wanted,
+            vars,
+            now: place.now(),
+        };
+        let modified = candidate.modify(place.at, new, &applied, |doc, ts, writer| {
             let shown = update.reads_ts().then(|| with_ts(doc, ts));
             let doc = shown.as_deref().map_or(doc, Doc::new);
-            let position = if update.needs_position() {
-                wanted.filter().position(doc, vars)?
-            } else {
-                None
-            };
-            let apply = Apply {
-                now: place.now(),
-                vars,
-                position,
-                inserting: false,
-            };
+            let apply = applied.to(doc)?;
             match writer.and_then(|writer| edit(update, new_ttl, doc, &apply, writer)) {
                 Some(new) => Ok(new),
                 None => Ok(update.apply(doc, &apply)?.map_or(New::Same, New::Bytes)),
@@ -75,6 +80,32 @@ impl Search {
                 Changed::Again
             }
         })
+    }
+}
+
+// === impl AppliedUpdate ===
+
+impl<'a> AppliedUpdate<'a> {
+    /// Returns the context in which the update is applied to a document.
+    #[inline]
+    fn to(&self, doc: Doc<'_>) -> Result<Apply<'a>> {
+        let position = match self.update.needs_position() {
+            true => self.wanted.filter().position(doc, self.vars)?,
+            false => None,
+        };
+        Ok(Apply {
+            now: self.now,
+            vars: self.vars,
+            position,
+            inserting: false,
+        })
+    }
+}
+
+impl UpdateDelta for AppliedUpdate<'_> {
+    fn delta(&self, before: Doc<'_>, after: Doc<'_>) -> Option<DocBuf> {
+        let apply = self.to(before).ok()?;
+        self.update.delta(before, after, &apply)
     }
 }
 

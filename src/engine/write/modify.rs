@@ -4,7 +4,8 @@ use super::{Selector, refused};
 use crate::error::Result;
 use crate::query::Vars;
 use crate::storage::{
-    Before, Collection, Dropped, New, NewTtl, ReadPoint, RecordId, Refused, Stored, Writer, Written,
+    Before, Collection, Dropped, New, NewTtl, ReadPoint, RecordId, Refused, Stored, UpdateDelta,
+    Writer, Written,
 };
 use crate::value::{Doc, DocBuilder, Millis, Value, ValueRef};
 
@@ -84,11 +85,12 @@ impl Candidate<'_> {
     /// document meanwhile, this reads it again, and gives up if it no longer matches.
     ///
     /// `compute` gets the writer if it may return a [`New::Patch`]. Its last result is left in `new`, because it is too large
-    /// to be handed from function to function.
+    /// to be handed from function to function. `delta` tells the log what has changed.
     pub fn modify(
         mut self,
         at: ReadPoint,
         new: &mut New,
+        delta: &dyn UpdateDelta,
         mut compute: impl FnMut(Doc<'_>, Millis, Option<&Writer<'_>>) -> Result<New>,
     ) -> Result<Result<Modified, Dropped>> {
         let collection = self.collection;
@@ -97,7 +99,7 @@ impl Candidate<'_> {
             CandidateId::Id(id) => {
                 let looked = match self.quick {
                     true => collection.write(at.now(), |writer| {
-                        self.at_once(writer, id, new, &mut compute)
+                        self.at_once(writer, id, new, delta, &mut compute)
                     }),
                     false => Ok(Ok(self.copy(id, at))),
                 };
@@ -117,7 +119,7 @@ impl Candidate<'_> {
                 match self.was_touched(writer, id, ts) || !writer.is_unchanged(id, self.current) {
                     true => Ok(None),
                     false => {
-                        let written = writer.update(id, new, self.new_ttl);
+                        let written = writer.update(id, new, self.new_ttl, delta);
                         told(writer, id, new, written)
                     }
                 }
@@ -141,6 +143,7 @@ impl Candidate<'_> {
         writer: &mut Writer<'_>,
         id: ValueRef<'_>,
         new: &mut New,
+        delta: &dyn UpdateDelta,
         compute: &mut impl FnMut(Doc<'_>, Millis, Option<&Writer<'_>>) -> Result<New>,
     ) -> Result<Look> {
         let view = writer.view();
@@ -157,7 +160,7 @@ impl Candidate<'_> {
         }
         let before = Before::of(&stored);
         *new = compute(Doc::new(stored.bytes), stored.ts, Some(writer))?;
-        let written = writer.update_found(id, before, new, self.new_ttl);
+        let written = writer.update_found(id, before, new, self.new_ttl, delta);
         Ok(match told(writer, id, new, written)? {
             Some(written) => Look::Done(written),
             None => Look::None,
@@ -284,7 +287,7 @@ pub fn append_ts(doc: Doc<'_>, ts: Millis, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
     use crate::query::Scope;
-    use crate::storage::{CollectionOptions, Namespace};
+    use crate::storage::{CollectionOptions, Namespace, NoDelta};
     use crate::value::DocBuf;
     use bson::{Document, doc};
 
@@ -317,10 +320,11 @@ mod tests {
             };
             let mut seen = Vec::new();
             let at = ReadPoint::at(Millis(9_000));
-            let done = candidate.modify(at, &mut New::Same, |_, ts, _| {
+            let done = candidate.modify(at, &mut New::Same, &NoDelta, |_, ts, _| {
                 if seen.is_empty() {
-                    let touched =
-                        collection.write(Millis(8_000), |w| w.update(id, &New::Same, NewTtl::Same));
+                    let touched = collection.write(Millis(8_000), |w| {
+                        w.update(id, &New::Same, NewTtl::Same, &NoDelta)
+                    });
                     assert!(matches!(touched, Ok(Ok(Some(_)))));
                 }
                 seen.push(ts);

@@ -29,7 +29,7 @@ mod bitwise;
 mod boolean;
 mod comparison;
 mod conditional;
-mod convert;
+pub(super) mod convert;
 mod date;
 mod field_access;
 mod gather;

@@ -24,6 +24,8 @@ pub struct StageFacts {
     pub in_sub: bool,
     /// Whether it may be used in the definition of a view.
     pub in_view: bool,
+    /// Whether it may follow `$changeStream`.
+    pub in_change_stream: bool,
     pub rows_from: RowsFrom,
     pub needs: Need,
     pub stable: Stable,
@@ -220,6 +222,7 @@ impl Entry {
                 in_facet: true,
                 in_sub: true,
                 in_view: true,
+                in_change_stream: false,
                 rows_from: RowsFrom::Input,
                 needs: Need::Find,
                 stable: Stable::Always,
@@ -241,6 +244,7 @@ impl Entry {
     pub(super) const fn each(name: &'static str, parse: ParseEach) -> Self {
         Self::new(name, Status::Ready(StageParser::Each(parse)))
             .overtaken_by(&[Mover::Match, Mover::Limit])
+            .in_change_stream()
     }
 
     pub(super) const fn planned(name: &'static str) -> Self {
@@ -301,6 +305,11 @@ impl Entry {
 
     pub(super) const fn not_in_view(mut self) -> Self {
         self.facts.in_view = false;
+        self
+    }
+
+    pub(super) const fn in_change_stream(mut self) -> Self {
+        self.facts.in_change_stream = true;
         self
     }
 

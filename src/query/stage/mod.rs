@@ -15,6 +15,7 @@ mod add_fields;
 mod batch;
 mod bucket;
 mod bucket_auto;
+mod change_stream;
 mod coll_stats;
 mod count;
 mod current_op;
@@ -56,6 +57,9 @@ mod unset;
 mod unwind;
 
 pub use batch::{Origin, Row, RowBatch};
+pub use change_stream::{
+    BeforeChange, ChangeStream, EventPlace, FullDocument, ResumeToken, StreamScope, StreamStart,
+};
 pub use current_op::CurrentOps;
 pub use document_map::map;
 pub use facts::{

@@ -9,7 +9,9 @@ use super::levels::row_of;
 use super::stage_context::{StageContext, stage_is_no_document};
 use super::table::STAGES;
 use super::transform::Transform;
-use super::{CollectionName, Output, Rows, SourceSpec, limit, match_, optimise, skip, sort};
+use super::{
+    ChangeStream, CollectionName, Output, Rows, SourceSpec, limit, match_, optimise, skip, sort,
+};
 use crate::error::{Code, Error, Result};
 use crate::query::filter::Filter;
 use crate::query::sort::Sort;
@@ -53,6 +55,11 @@ pub trait StageOp: Send + Sync {
 
     /// Returns the target that the stage writes to.
     fn output(&self) -> Option<&Arc<Output>> {
+        None
+    }
+
+    /// Returns the changes that the stage follows.
+    fn change_stream(&self) -> Option<&ChangeStream> {
         None
     }
 
@@ -141,7 +148,27 @@ impl Pipeline {
             let context = context.at(index == 0);
             parse_stage(spec, index, index + 1 == count, &context, &mut steps)?;
         }
-        Ok(Self { steps })
+        let parsed = Self { steps };
+        parsed.check_in_change_stream()?;
+        Ok(parsed)
+    }
+
+    /// Checks that the stages behind `$changeStream` leave events what they are.
+    fn check_in_change_stream(&self) -> Result<()> {
+        if self.change_stream().is_none() {
+            return Ok(());
+        }
+        let mut rest = self.steps.iter().skip(1);
+        match rest.find(|step| !step.row.facts.in_change_stream) {
+            None => Ok(()),
+            Some(step) => Err(Error::new(
+                Code::IllegalOperation,
+                format!(
+                    "{} is not permitted in a $changeStream pipeline",
+                    step.row.name
+                ),
+            )),
+        }
     }
 
     pub fn steps(&self) -> &[PipelineStep] {
@@ -182,6 +209,14 @@ impl Pipeline {
     pub fn output(&self) -> Option<&Arc<Output>> {
         match &self.steps.last()?.stage {
             Stage::StageOp(op) => op.output(),
+            _ => None,
+        }
+    }
+
+    /// Returns the changes that the pipeline follows, if it begins with `$changeStream`.
+    pub fn change_stream(&self) -> Option<&ChangeStream> {
+        match &self.steps.first()?.stage {
+            Stage::StageOp(op) => op.change_stream(),
             _ => None,
         }
     }

@@ -6,9 +6,9 @@ use super::facts::{
 };
 use super::levels::{fused, only_pipeline};
 use super::{
-    add_fields, bucket, bucket_auto, coll_stats, count, current_op, documents, facet, group,
-    index_stats, limit, lookup, match_, merge, out, project, redact, replace_root, sample, skip,
-    sort, sort_by_count, union_with, unset, unwind,
+    add_fields, bucket, bucket_auto, change_stream, coll_stats, count, current_op, documents,
+    facet, group, index_stats, limit, lookup, match_, merge, out, project, redact, replace_root,
+    sample, skip, sort, sort_by_count, union_with, unset, unwind,
 };
 use crate::value::ValueRef;
 use crate::vocabulary::Vocabulary;
@@ -25,11 +25,15 @@ const ROWS: &[Entry] = &[
         .in_plan_shape()
         .overtaken_by(&[Mover::Match]),
     Entry::ready("$bucketAuto", bucket_auto::parse),
-    Entry::planned("$changeStream")
+    Entry::ready("$changeStream", change_stream::parse)
         .first(RowsFrom::Stage, Need::ChangeStream)
         .on_both()
         .not_in_sub()
-        .not_in_view(),
+        .not_in_view()
+        .stable(Stable::If(
+            change_stream::is_stable,
+            "The 'showExpandedEvents' parameter to $changeStream is not supported in API Version 1",
+        )),
     Entry::planned("$changeStreamSplitLargeEvent")
         .first(RowsFrom::Input, Need::ChangeStream)
         .not_in_sub()
@@ -94,7 +98,9 @@ const ROWS: &[Entry] = &[
         .in_plan_shape()
         .inner(only_pipeline)
         .overtaken_by(&[Mover::Match, Mover::Sort, Mover::Limit]),
-    Entry::ready("$match", match_::parse).changes(Changes::Nothing),
+    Entry::ready("$match", match_::parse)
+        .changes(Changes::Nothing)
+        .in_change_stream(),
     Entry::ready("$merge", merge::parse).last(),
     planned_server("$operationMetrics", Need::Everything),
     Entry::ready("$out", out::parse).last(),
@@ -109,7 +115,9 @@ const ROWS: &[Entry] = &[
     planned_search("$rankFusion")
         .inner(fused)
         .condition(ConditionPosition::Impossible),
-    Entry::ready("$redact", redact::parse).documents(DocumentsAfter::Pass),
+    Entry::ready("$redact", redact::parse)
+        .documents(DocumentsAfter::Pass)
+        .in_change_stream(),
     Entry::each("$replaceRoot", replace_root::parse_replace_root).in_plan_shape(),
     Entry::each("$replaceWith", replace_root::parse_replace_with),
     Entry::ready("$sample", sample::parse).changes(Changes::Nothing),

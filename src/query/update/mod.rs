@@ -4,7 +4,8 @@
 //! of paths ([`tree`]) whose leaves are [`Modify`](modify::Modify) objects, with one file per family. [`rewrite`] then
 //! walks the document's bytes once along that tree and writes the new document: it copies what no path touches, a leaf
 //! replaces its value, and new fields follow in mongod's order. The old document is never modified, so a failed update has
-//! no effect. [`edit`] is a shorter walk for updates that only change or remove root fields.
+//! no effect. [`edit`] is a shorter walk for updates that only change or remove root fields. [`delta`] tells afterwards what an update has
+//! changed.
 //!
 //! This module knows no collection. The caller chooses the document and the array index for `$`.
 
@@ -15,6 +16,7 @@ mod bit;
 mod check;
 mod compare;
 mod current_date;
+mod delta;
 mod edit;
 mod modify;
 mod parse;

@@ -22,6 +22,12 @@ pub trait Modify: Send + Sync {
     /// Decides what to do if the path does not exist.
     fn missing<'v>(&'v self, at: &LeafContext<'_, 'v>) -> Result<OnMissing<'v>>;
 
+    /// Returns whether the operator only appends to an array of `count` elements, unless the result tells otherwise. The log
+    /// then tells the new elements, and not the whole array.
+    fn appends(&self, _count: usize) -> bool {
+        false
+    }
+
     /// Returns how deep the values nest that this operator adds, or `None` if that is known only at run time.
     fn depth(&self) -> Option<usize> {
         Some(0)

@@ -323,6 +323,14 @@ impl Operators {
         })
     }
 
+    pub(super) fn root(&self) -> &FieldNodes {
+        &self.root
+    }
+
+    pub(super) fn filters(&self) -> Option<&ArrayFilters> {
+        self.filters.as_deref()
+    }
+
     fn apply(&self, doc: Doc<'_>, apply: &Apply<'_>, out: &mut Vec<u8>) -> Result<bool> {
         let start = out.len();
         out.reserve(doc.bytes().len() + 64);

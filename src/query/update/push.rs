@@ -209,6 +209,11 @@ impl Modify for Push {
         Ok(OnMissing::Create(Val::Own(self.run(Doc::EMPTY))))
     }
 
+    fn appends(&self, count: usize) -> bool {
+        let behind = |at: i64| usize::try_from(at).is_ok_and(|at| at > count);
+        self.sort.is_none() && self.position.is_none_or(behind)
+    }
+
     fn depth(&self) -> Option<usize> {
         let deepest = self.values.iter().map(|value| depth(value.as_ref())).max();
         Some(1 + deepest.unwrap_or(0))

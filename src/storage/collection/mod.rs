@@ -54,9 +54,10 @@ pub struct Dropped;
 
 impl Collection {
     pub fn new(namespace: Namespace, options: CollectionOptions) -> Self {
+        let uuid = Uuid::new_v4();
         Self {
-            uuid: Uuid::new_v4(),
-            state: RwLock::new(State::new(namespace, options)),
+            uuid,
+            state: RwLock::new(State::new(namespace, uuid, options)),
             horizon: Horizon::new(None),
             damaged: AtomicBool::new(false),
             ordering_ids: AtomicBool::new(false),

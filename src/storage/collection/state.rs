@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
+use uuid::Uuid;
+
 use crate::clock::Clock;
 use crate::storage::contents::Contents;
 use crate::storage::index::IndexUsage;
-use crate::storage::{CollectionOptions, Namespace, Shared, SizeLimit};
+use crate::storage::{CollectionOptions, LogSubject, Namespace, Shared, SizeLimit};
 use crate::value::Millis;
 
 /// Everything that the lock of a collection guards. Written only under the exclusive lock.
 pub(in crate::storage) struct State {
-    namespace: Namespace,
     contents: Contents,
     /// The usage of the map of `_id`s.
     id_usage: IndexUsage,
@@ -24,10 +25,10 @@ pub(in crate::storage) struct State {
 // === impl State ===
 
 impl State {
-    pub fn new(namespace: Namespace, options: CollectionOptions) -> Self {
+    pub fn new(namespace: Namespace, uuid: Uuid, options: CollectionOptions) -> Self {
+        let subject = LogSubject::collection(namespace, uuid);
         Self {
-            namespace,
-            contents: Contents::new(Arc::default()),
+            contents: Contents::new(Arc::default(), subject),
             id_usage: IndexUsage::since(Millis(0)),
             options,
             limit: None,
@@ -64,7 +65,7 @@ impl State {
     }
 
     pub fn namespace(&self) -> &Namespace {
-        &self.namespace
+        &self.contents.subject().namespace
     }
 
     pub fn renames(&self) -> u32 {
@@ -72,7 +73,7 @@ impl State {
     }
 
     pub(super) fn rename(&mut self, to: Namespace) {
-        self.namespace = to;
+        self.contents.rename(to);
         self.renames += 1;
     }
 

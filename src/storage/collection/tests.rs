@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::clock::monotonic;
+use crate::storage::NoDelta;
 use crate::storage::index::IndexSpec;
 use crate::storage::{
     Before, Cap, Catalog, DateRuleChange, DateRuleMigration, IndexSelection, New, NewTtl, RecordId,
@@ -80,7 +81,7 @@ fn a_patch_is_a_write_like_any_other() {
                     New::Patch(patch)
                 }
             };
-            w.update(id, &new, NewTtl::Same).unwrap()
+            w.update(id, &new, NewTtl::Same, &NoDelta).unwrap()
         });
         written
             .unwrap()
@@ -178,7 +179,9 @@ fn a_writer_with_an_older_now_cannot_revive_what_was_seen_to_be_gone() {
     assert_eq!(ids(&c, 10_000), Vec::<i32>::new());
     let bytes = document.to_vec().unwrap();
     for new in [New::Same, New::Bytes(bytes)] {
-        let written = c.write(Millis(9_000), |w| w.update(id, &new, NewTtl::Same));
+        let written = c.write(Millis(9_000), |w| {
+            w.update(id, &new, NewTtl::Same, &NoDelta)
+        });
         assert_eq!(written.unwrap(), Ok(None));
     }
 }
@@ -196,7 +199,8 @@ fn what_is_not_there_is_not_written_to() {
     });
     let bytes = doc! {"_id": 1, "n": 1}.to_vec().unwrap();
     for new in [New::Same, New::Bytes(bytes)] {
-        let update = |w: &mut Writer<'_>| w.update_found(id, before, &new, NewTtl::Unknown);
+        let update =
+            |w: &mut Writer<'_>| w.update_found(id, before, &new, NewTtl::Unknown, &NoDelta);
         assert_eq!(c.write(Millis(10_000), update).unwrap(), Ok(None));
     }
     assert_eq!(reap(&c, 10_000), 1);
@@ -230,9 +234,9 @@ fn a_writer_with_an_older_now_ends_nobody_early() {
             c.write(Millis(now), |w| {
                 assert!(w.is_unchanged(ids_of[0], old));
                 let new = New::Bytes(new.clone());
-                let written = w.update(ids_of[0], &new, NewTtl::Unknown);
+                let written = w.update(ids_of[0], &new, NewTtl::Unknown, &NoDelta);
                 assert!(matches!(written, Ok(Some(_))));
-                let touched = w.update(ids_of[1], &New::Same, NewTtl::Same);
+                let touched = w.update(ids_of[1], &New::Same, NewTtl::Same, &NoDelta);
                 assert!(matches!(touched, Ok(Some(_))));
             })
             .unwrap();
@@ -448,7 +452,7 @@ fn assert_closed(catalog: &Catalog, c: &Collection, what: &str) {
 fn a_change_that_panics_half_way_closes_the_collection() {
     type Change = fn(&Collection, RecordId);
     fn update(c: &Collection, id: RecordId, new: &New, new_ttl: NewTtl) {
-        let _ = c.write(Millis(0), |w| w.update(id, new, new_ttl));
+        let _ = c.write(Millis(0), |w| w.update(id, new, new_ttl, &NoDelta));
     }
     fn rules(c: &Collection, change: impl FnOnce(&mut Rules<'_>)) {
         let _ = c.drain_then(Millis(0), monotonic(), change);

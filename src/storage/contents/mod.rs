@@ -12,6 +12,7 @@
 
 mod date_rules;
 mod indexes;
+mod watched;
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ use super::index::{Index, IndexKeys};
 use super::segment::Segment;
 use super::segments::Segments;
 use super::stored::{Stamp, Totals};
-use super::{RecordId, Shared};
+use super::{LogSubject, Namespace, RecordId, Shared, UpdateDelta};
 use crate::ttl::{DefaultTtl, End, TsIndex};
 use crate::value::{Doc, Millis, Patch};
 use crate::wait::{Signal, Wait};
@@ -53,6 +54,10 @@ pub(super) struct Contents {
     /// The last document that was evicted from a capped collection. No document before it is left.
     evicted: Option<RecordId>,
     shared: Arc<Shared>,
+    /// The collection, as the log of changes names it.
+    subject: Arc<LogSubject>,
+    /// Whether the log keeps whole documents from before and after a change.
+    keeps_images: bool,
     /// Given when a document is added, or when the collection is dropped and none will be added any more.
     arrivals: Signal,
     /// Given when the build of an index or a change of the date rules has ended, successfully or not.
@@ -65,6 +70,7 @@ pub(super) struct Contents {
 }
 
 /// A change of one document. The writer has checked that it is allowed.
+#[derive(Clone, Copy)]
 pub(super) enum Change<'a> {
     Insert {
         /// The hash of the key of its `_id`.
@@ -82,12 +88,14 @@ pub(super) enum Change<'a> {
         before: &'a [IndexKeys],
         after: &'a [IndexKeys],
         stamp: Stamp,
+        delta: &'a dyn UpdateDelta,
     },
     /// Overwrites a few bytes in place. No index and no rule depends on them.
     Patch {
         id: RecordId,
         patch: &'a Patch,
         ts: Millis,
+        delta: &'a dyn UpdateDelta,
     },
     /// Sets only `_ts`, for a write that matched the document and changed nothing else.
     Touch {
@@ -115,7 +123,7 @@ pub(super) enum Cause {
 // === impl Contents ===
 
 impl Contents {
-    pub fn new(shared: Arc<Shared>) -> Self {
+    pub fn new(shared: Arc<Shared>, subject: Arc<LogSubject>) -> Self {
         Self {
             segments: Segments::default(),
             next_segment: 0,
@@ -131,6 +139,8 @@ impl Contents {
             reap_from: RecordId::FIRST,
             evicted: None,
             shared,
+            subject,
+            keeps_images: false,
             arrivals: Signal::default(),
             settled: Signal::default(),
             torn: false,
@@ -142,6 +152,19 @@ impl Contents {
     /// Sets what all collections of the server share.
     pub fn share(&mut self, shared: Arc<Shared>) {
         self.shared = shared;
+    }
+
+    pub fn subject(&self) -> &Arc<LogSubject> {
+        &self.subject
+    }
+
+    /// Gives the collection another name.
+    pub fn rename(&mut self, to: Namespace) {
+        let uuid = self.subject.uuid;
+        self.subject = Arc::new(LogSubject {
+            namespace: to,
+            uuid,
+        });
     }
 
     // --- Reading ---
@@ -234,10 +257,15 @@ impl Contents {
 
     // --- The only way to change a document ---
 
-    /// Applies a whole change and returns the record that was written.
+    /// Applies a whole change at `now` and returns the record that was written.
     #[inline(always)]
-    pub fn commit(&mut self, change: Change<'_>) -> RecordId {
-        self.guarded(|contents| contents.apply(change))
+    pub fn commit(&mut self, now: Millis, change: Change<'_>) -> RecordId {
+        // A change of `_ts` alone is told to nobody.
+        let is_touch = matches!(change, Change::Touch { .. });
+        if is_touch || self.shared.log.is_indifferent(now) {
+            return self.guarded(|contents| contents.apply(change));
+        }
+        self.commit_watched(now, change)
     }
 
     // Each caller knows the kind of its change. Inlined, it calls that one function, and the change is never built.
@@ -256,12 +284,13 @@ impl Contents {
                 before,
                 after,
                 stamp,
+                ..
             } => {
                 self.rekey(id, before, after);
                 self.replace(id, bytes, stamp);
                 id
             }
-            Change::Patch { id, patch, ts } => {
+            Change::Patch { id, patch, ts, .. } => {
                 self.write_in_place(id, patch, ts);
                 id
             }
@@ -450,7 +479,7 @@ impl Contents {
         let empty = Self {
             next_segment: self.next_segment,
             next_index: self.next_index,
-            ..Self::new(Arc::clone(&self.shared))
+            ..Self::new(Arc::clone(&self.shared), Arc::clone(&self.subject))
         };
         std::mem::replace(self, empty)
     }

@@ -175,7 +175,7 @@ mod tests {
     use crate::clock::monotonic;
     use crate::storage::ReadPoint;
     use crate::storage::idmap::with_id_key;
-    use crate::storage::{CollectionOptions, Namespace, New, NewTtl};
+    use crate::storage::{CollectionOptions, Namespace, New, NewTtl, NoDelta};
     use crate::value::{DocBuf, Millis};
     use bson::doc;
     use std::collections::BTreeMap;
@@ -273,7 +273,7 @@ mod tests {
                         } else {
                             let new = document(n, i64::from(steps) * 3_000);
                             let bytes = New::Bytes(new.clone());
-                            w.update(id, &bytes, NewTtl::Unknown).unwrap();
+                            w.update(id, &bytes, NewTtl::Unknown, &NoDelta).unwrap();
                             documents.insert(n, new);
                         }
                     }

@@ -137,10 +137,11 @@ impl Writer<'_> {
         };
         let ended: SmallVec<[u16; CHUNK]> = segment.ended(slot, default, now).take(CHUNK).collect();
         for &slot in &ended {
-            contents.commit(Change::Remove {
+            let change = Change::Remove {
                 id: RecordId::new(number, slot),
                 cause: Cause::Expired,
-            });
+            };
+            contents.commit(now, change);
         }
         let next = match ended.last() {
             Some(&last) if ended.len() == CHUNK => RecordId::new(number, last).next(),

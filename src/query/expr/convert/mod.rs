@@ -3,7 +3,7 @@
 //! [`parse`](parse()) reads the arguments. [`target`] decides which conversion applies, and [`number`] and [`binary`] carry
 //! it out. An error becomes the value of `onError`, if the client gave one.
 
-mod binary;
+pub(in crate::query) mod binary;
 mod number;
 mod target;
 

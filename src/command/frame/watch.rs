@@ -1,0 +1,175 @@
+//! The events of a change stream, as the source of a cursor.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::effort::Effort;
+use crate::engine::{EngineSources, NextEvent, ReadPoint, TimeSlice, Watch, fatal};
+use crate::error::{Code, Result};
+use crate::query::Vars;
+use crate::query::stage::{
+    Flow, Pipeline, PipelineLimits, ResumeToken, RowBatch, RowContext, Rows, StepBudget,
+};
+use crate::session::{Fill, ReplyBatch, Source};
+use crate::value::{Doc, DocBuf, check_size};
+use crate::wait::Wait;
+
+/// A source that feeds one event at a time to the stages behind `$changeStream`. So it always knows which event a row
+/// comes from, and where a new stream would go on.
+pub(in crate::command) struct WatchSource {
+    watch: Watch,
+    /// The event that the stages read next.
+    feed: EventFeed,
+    rows: Box<dyn Rows>,
+    sources: Arc<EngineSources>,
+    vars: Vars,
+    limits: PipelineLimits,
+    /// The rows of the last event that did not fit into its batch.
+    held: RowBatch,
+    /// The place behind the last row that was handed out.
+    resume: ResumeToken,
+}
+
+/// The input of the first stage: at most one event.
+#[derive(Clone, Default)]
+struct EventFeed(Arc<Mutex<Option<DocBuf>>>);
+
+// === impl WatchSource ===
+
+impl WatchSource {
+    pub fn new(
+        watch: Watch,
+        pipeline: &Pipeline,
+        sources: Arc<EngineSources>,
+        vars: Vars,
+        limits: PipelineLimits,
+    ) -> Self {
+        let feed = EventFeed::default();
+        Self {
+            resume: watch.mark(),
+            watch,
+            rows: pipeline.open(Box::new(feed.clone())),
+            feed,
+            sources,
+            vars,
+            limits,
+            held: RowBatch::new(),
+        }
+    }
+
+    /// Passes an event through the stages. Its row is in `held` then, unless a stage has dropped it.
+    fn transform(&mut self, token: ResumeToken, event: DocBuf, slice: &TimeSlice) -> Result<()> {
+        *self.feed.0.lock() = Some(event);
+        self.held.clear();
+        let mut cx = RowContext {
+            vars: &self.vars,
+            slice,
+            limits: self.limits,
+            sources: &*self.sources,
+        };
+        while self.rows.fill(&mut cx, &mut self.held)? != Flow::End {}
+        for row in self.held.iter() {
+            check_token(row.doc, token)?;
+        }
+        Ok(())
+    }
+
+    /// Hands out the rows of the last event. Returns `false` if one did not fit.
+    fn release(&mut self, batch: &mut ReplyBatch<'_>) -> Result<bool> {
+        let mut released = 0;
+        for row in self.held.iter() {
+            check_size(row.doc.bytes().len())?;
+            if !batch.push(row.doc) {
+                break;
+            }
+            released += 1;
+        }
+        self.held.remove(0, released);
+        if self.held.is_empty() {
+            self.resume = self.watch.mark();
+        }
+        Ok(self.held.is_empty())
+    }
+}
+
+impl Source for WatchSource {
+    fn fill(
+        &mut self,
+        at: ReadPoint,
+        batch: &mut ReplyBatch<'_>,
+        effort: &mut Effort,
+    ) -> Result<Fill> {
+        if at.now() != self.vars.now() {
+            self.vars = self.vars.moved_to(at.now());
+        }
+        let slice = TimeSlice::begin();
+        loop {
+            if !self.release(batch)? || batch.is_full() {
+                return Ok(Fill::Full);
+            }
+            if slice.is_over() {
+                return Ok(Fill::Pause);
+            }
+            match self.watch.next(at)? {
+                NextEvent::Event { token, event } => {
+                    effort.documents += 1;
+                    self.transform(token, event, &slice)?;
+                }
+                NextEvent::Pause => return Ok(Fill::Pause),
+                NextEvent::None => {
+                    self.resume = self.watch.mark();
+                    return Ok(Fill::Waiting);
+                }
+                NextEvent::Over => return Ok(Fill::End),
+            }
+        }
+    }
+
+    fn arrival(&self) -> Option<Wait> {
+        Some(self.watch.arrival())
+    }
+
+    fn resume_token(&self) -> Option<DocBuf> {
+        Some(self.resume.encode())
+    }
+
+    fn suspend(&mut self) -> usize {
+        self.held.suspend() + self.rows.suspend() + self.watch.held() + self.vars.held()
+    }
+}
+
+/// Checks that the stages have left the resume token alone. A client could not go on from another one.
+fn check_token(row: Doc<'_>, token: ResumeToken) -> Result<()> {
+    let expected = token.encode();
+    let found = row.get("_id");
+    if found.as_doc() == Some(expected.as_doc()) {
+        return Ok(());
+    }
+    let shown = DocBuf::build(|shown| {
+        shown.put("_id", found);
+    });
+    Err(fatal(
+        Code::ChangeStreamFatalError,
+        format!(
+            "Encountered an event whose _id field, which contains the resume token, was modified by the pipeline. Modifying \
+             the _id field of an event makes it impossible to resume the stream from that point. Only transformations that \
+             retain the unmodified _id field are allowed. Expected: {{ _id: {expected} }} but found: {shown}"
+        ),
+    ))
+}
+
+// === impl EventFeed ===
+
+impl Rows for EventFeed {
+    fn fill(&mut self, _: &mut RowContext<'_>, out: &mut RowBatch) -> Result<Flow> {
+        if let Some(event) = self.0.lock().take() {
+            out.push(event.as_doc(), None);
+        }
+        Ok(Flow::End)
+    }
+
+    fn suspend(&mut self) -> usize {
+        0
+    }
+}

@@ -1,0 +1,183 @@
+//! The event of a change, as clients see it.
+
+use crate::engine::point::show_by_id;
+use crate::error::{Code, Error, Result};
+use crate::query::stage::{BeforeChange, ChangeStream, FullDocument, ResumeToken};
+use crate::storage::{Catalog, Images, LogEntry, LogOp, Namespace, ReadPoint};
+use crate::value::{Doc, DocBuf, DocBuilder, Value};
+
+use super::description;
+
+/// Returns the event of a change. `at` is the moment at which a client sees the document that an update has changed.
+pub(super) fn of(
+    entry: &LogEntry,
+    token: &ResumeToken,
+    stream: &ChangeStream,
+    catalog: &Catalog,
+    at: ReadPoint,
+) -> Result<DocBuf> {
+    let images = match &entry.op {
+        LogOp::Insert { .. } => None,
+        LogOp::Update { images, .. }
+        | LogOp::Replace { images, .. }
+        | LogOp::Delete { images, .. } => Some(images),
+    };
+    let full_document = full_document(entry, stream, catalog, at);
+    let before = images.and_then(|images| before(images, stream.before_change));
+    let event = DocBuf::build(|event| {
+        head(entry, token, operation_type(&entry.op), event);
+        if stream.expanded
+            && let Some(uuid) = entry.subject.uuid
+        {
+            event.put("collectionUUID", Value::binary(4, uuid.as_bytes()).as_ref());
+        }
+        event.put_date("wallTime", entry.wall.0);
+        if let Some(document) = &full_document {
+            put_image("fullDocument", document, event);
+        }
+        put_namespace("ns", &entry.subject.namespace, event);
+        tail(entry, stream.expanded, event);
+        if let Some(before) = &before {
+            put_image("fullDocumentBeforeChange", before, event);
+        }
+    });
+    let is_missing = |image: &Option<Image>| matches!(image, Some(Image::Missing));
+    if stream.full_document == FullDocument::Required && is_missing(&full_document) {
+        return Err(no_image(
+            "post-image for all update events",
+            "post-image",
+            &event,
+        ));
+    }
+    if stream.before_change == BeforeChange::Required && is_missing(&before) {
+        let which = "pre-image for all update, delete and replace events";
+        return Err(no_image(which, "pre-image", &event));
+    }
+    Ok(event)
+}
+
+/// Returns the event that a stream ends with this change.
+pub(super) fn invalidated(entry: &LogEntry, token: &ResumeToken) -> DocBuf {
+    DocBuf::build(|event| {
+        head(entry, token, "invalidate", event);
+        event.put_date("wallTime", entry.wall.0);
+    })
+}
+
+/// A document that an event shows.
+enum Image {
+    Document(DocBuf),
+    /// The event shows null instead.
+    Missing,
+}
+
+/// Returns the document after the change, if the event shows it.
+fn full_document(
+    entry: &LogEntry,
+    stream: &ChangeStream,
+    catalog: &Catalog,
+    at: ReadPoint,
+) -> Option<Image> {
+    let (key, images) = match &entry.op {
+        LogOp::Insert { document } | LogOp::Replace { document, .. } => {
+            return Some(Image::Document(document.clone()));
+        }
+        LogOp::Update { key, images, .. } => (key, images),
+        LogOp::Delete { .. } => return None,
+    };
+    match stream.full_document {
+        FullDocument::Default => None,
+        FullDocument::UpdateLookup => {
+            let found = look_up(entry, key.as_doc(), catalog, at);
+            Some(found.map_or(Image::Missing, Image::Document))
+        }
+        FullDocument::WhenAvailable | FullDocument::Required => {
+            Some(images.after.clone().map_or(Image::Missing, Image::Document))
+        }
+    }
+}
+
+/// Returns the document as it is now: not if it has ended, nor if its collection was dropped.
+fn look_up(entry: &LogEntry, key: Doc<'_>, catalog: &Catalog, at: ReadPoint) -> Option<DocBuf> {
+    let name = &entry.subject.namespace;
+    let collection = catalog.get(name.database(), name.collection()).ok()??;
+    let mut found = None;
+    if Some(collection.uuid()) == entry.subject.uuid {
+        show_by_id(&collection, at, key.get("_id"), |doc| {
+            found = Some(doc.into())
+        });
+    }
+    found
+}
+
+fn before(images: &Images, wanted: BeforeChange) -> Option<Image> {
+    match wanted {
+        BeforeChange::Off => None,
+        BeforeChange::WhenAvailable | BeforeChange::Required => {
+            let before = images.before.clone();
+            Some(before.map_or(Image::Missing, Image::Document))
+        }
+    }
+}
+
+fn put_image(name: &str, image: &Image, event: &mut DocBuilder<'_>) {
+    match image {
+        Image::Document(document) => event.put_doc(name, document.as_doc()),
+        Image::Missing => event.put_null(name),
+    };
+}
+
+fn no_image(which: &str, image: &str, event: &DocBuf) -> Error {
+    Error::new(
+        Code::NoMatchingDocument,
+        format!(
+            "Change stream was configured to require a {which}, but the {image} was not found for event: {event}"
+        ),
+    )
+}
+
+fn operation_type(op: &LogOp) -> &'static str {
+    match op {
+        LogOp::Insert { .. } => "insert",
+        LogOp::Update { .. } => "update",
+        LogOp::Replace { .. } => "replace",
+        LogOp::Delete { .. } => "delete",
+    }
+}
+
+fn head(entry: &LogEntry, token: &ResumeToken, operation_type: &str, event: &mut DocBuilder<'_>) {
+    let (seconds, increment) = entry.time.parts();
+    event
+        .put_doc("_id", token.encode().as_doc())
+        .put_str("operationType", operation_type)
+        .put("clusterTime", Value::timestamp(seconds, increment).as_ref());
+}
+
+/// Writes what follows the namespace.
+fn tail(entry: &LogEntry, expanded: bool, event: &mut DocBuilder<'_>) {
+    match &entry.op {
+        LogOp::Insert { document } | LogOp::Replace { document, .. } => {
+            let mut key = event.doc("documentKey");
+            key.put("_id", document.as_doc().get("_id"));
+            key.end();
+        }
+        LogOp::Update { key, delta, .. } => {
+            event.put_doc("documentKey", key.as_doc());
+            let mut update = event.doc("updateDescription");
+            description::write(delta.as_doc(), expanded, &mut update);
+            update.end();
+        }
+        LogOp::Delete { key, .. } => {
+            event.put_doc("documentKey", key.as_doc());
+        }
+    }
+}
+
+fn put_namespace(field: &str, namespace: &Namespace, event: &mut DocBuilder<'_>) {
+    let mut names = event.doc(field);
+    names.put_str("db", namespace.database());
+    if !namespace.collection().is_empty() {
+        names.put_str("coll", namespace.collection());
+    }
+    names.end();
+}

@@ -1,0 +1,231 @@
+//! The log of all changes, which change streams and readers of `local.oplog.rs` follow.
+//!
+//! Recording is off until somebody asks for changes ([`ChangeLog::start`]) and then stays on. While it is off, a write reads
+//! one number and, once per second, stores one: so the log knows whether a change is missing before its first entry. While
+//! it is on, each commit appends an entry under the lock of its collection. Giving out the time and appending are one step
+//! under the lock of the log, so the entries are in the order of their times, and a reader never sees a gap that is filled
+//! later.
+//!
+//! The log is bounded in bytes and in time. The oldest entries go first, and a reader that needs one of them is told so.
+
+mod entry;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::RwLock;
+
+use super::LogicalClock;
+use crate::value::{ClusterTime, Millis};
+use crate::wait::{Relay, Wait};
+
+#[cfg(test)]
+pub use entry::NoDelta;
+pub use entry::{Images, LogEntry, LogOp, LogSubject, UpdateDelta};
+
+/// The log of a server.
+#[derive(Debug)]
+pub struct ChangeLog {
+    /// [`RECORDING`], or the second of the latest write (0 if there was none).
+    state: AtomicU64,
+    kept: RwLock<Kept>,
+    /// Given when an entry is added.
+    arrivals: Relay,
+}
+
+/// The place of an entry in the log. The first entry ever has number 0; no number is used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LogPosition(u64);
+
+/// The error that the log no longer has, or never had, changes that a reader needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HistoryLost;
+
+/// How much the log keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogLimits {
+    pub bytes: usize,
+    pub age: Duration,
+}
+
+#[derive(Debug)]
+struct Kept {
+    entries: VecDeque<Arc<LogEntry>>,
+    /// The position of the first entry.
+    first: u64,
+    bytes: usize,
+    /// Changes up to this time may be missing. `None` if none are.
+    lost: Option<ClusterTime>,
+    limits: LogLimits,
+}
+
+const RECORDING: u64 = u64::MAX;
+
+/// How many entries a reader looks at in one hold of the lock.
+const SCAN: usize = 256;
+
+// === impl LogLimits ===
+
+impl Default for LogLimits {
+    fn default() -> Self {
+        Self {
+            bytes: 64 << 20,
+            age: Duration::from_secs(3600),
+        }
+    }
+}
+
+// === impl ChangeLog ===
+
+impl Default for ChangeLog {
+    fn default() -> Self {
+        Self {
+            state: AtomicU64::new(0),
+            kept: RwLock::new(Kept {
+                entries: VecDeque::new(),
+                first: 0,
+                bytes: 0,
+                lost: None,
+                limits: LogLimits::default(),
+            }),
+            arrivals: Relay::default(),
+        }
+    }
+}
+
+impl ChangeLog {
+    pub fn set_limits(&self, limits: LogLimits) {
+        self.kept.write().limits = limits;
+    }
+
+    /// Returns whether a write at `now` has nothing to tell the log: it is off, and knows that there was a write in this
+    /// second.
+    #[inline]
+    pub(super) fn is_indifferent(&self, now: Millis) -> bool {
+        self.state.load(Ordering::Relaxed) == second(now)
+    }
+
+    /// Notes a write. Returns whether it must be recorded.
+    pub(super) fn note_write(&self, now: Millis) -> bool {
+        let latest = |state: u64| (state != RECORDING).then(|| state.max(second(now)));
+        let noted = self
+            .state
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, latest);
+        noted.is_err()
+    }
+
+    pub fn is_recording(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == RECORDING
+    }
+
+    /// Starts to record, unless that has begun already.
+    pub fn start(&self, clock: &LogicalClock, now: Millis) {
+        let mut kept = self.kept.write();
+        let latest_write = self.state.swap(RECORDING, Ordering::Relaxed);
+        if latest_write != RECORDING {
+            let started = clock.tick(now);
+            let end_of_second = |second| {
+                ClusterTime::from_parts(u32::try_from(second).unwrap_or(u32::MAX), u32::MAX)
+            };
+            kept.lost = (latest_write > 0).then(|| end_of_second(latest_write).min(started));
+        }
+    }
+
+    /// Appends a change. Called under the lock of the collection.
+    pub(super) fn append(
+        &self,
+        clock: &LogicalClock,
+        now: Millis,
+        subject: &Arc<LogSubject>,
+        op: LogOp,
+    ) {
+        let mut kept = self.kept.write();
+        let entry = LogEntry {
+            time: clock.tick(now),
+            index: 0,
+            wall: now,
+            subject: Arc::clone(subject),
+            op,
+        };
+        kept.push(entry);
+        drop(kept);
+        self.arrivals.give();
+    }
+
+    /// Returns the position behind the last entry.
+    pub fn end(&self) -> LogPosition {
+        LogPosition(self.kept.read().end())
+    }
+
+    /// Returns the position of the first entry at or after a time.
+    pub fn seek(&self, time: ClusterTime) -> Result<LogPosition, HistoryLost> {
+        let kept = self.kept.read();
+        if kept.lost.is_some_and(|lost| time <= lost) {
+            return Err(HistoryLost);
+        }
+        let before = kept.entries.partition_point(|entry| entry.time < time);
+        Ok(LogPosition(kept.first + before as u64))
+    }
+
+    /// Passes the entries from a position on to `take`, until it returns `false` or many were passed. Returns the position
+    /// behind the last one, and whether the end of the log was reached. `take` runs under the lock of the log.
+    pub fn read(
+        &self,
+        from: LogPosition,
+        mut take: impl FnMut(&Arc<LogEntry>) -> bool,
+    ) -> Result<(LogPosition, bool), HistoryLost> {
+        let kept = self.kept.read();
+        let skipped = from.0.checked_sub(kept.first).ok_or(HistoryLost)?;
+        let mut at = from.0;
+        let rest = kept.entries.iter().skip(skipped as usize);
+        for entry in rest.take(SCAN) {
+            at += 1;
+            if !take(entry) {
+                break;
+            }
+        }
+        Ok((LogPosition(at), at >= kept.end()))
+    }
+
+    /// Returns a wait that ends when an entry is added after this call.
+    pub fn arrival(&self) -> Wait {
+        Wait::until(self.arrivals.listen())
+    }
+}
+
+// === impl Kept ===
+
+impl Kept {
+    fn end(&self) -> u64 {
+        self.first + self.entries.len() as u64
+    }
+
+    fn push(&mut self, entry: LogEntry) {
+        let oldest = entry
+            .wall
+            .0
+            .saturating_sub(i64::try_from(self.limits.age.as_millis()).unwrap_or(i64::MAX));
+        self.bytes += entry.weight();
+        self.entries.push_back(Arc::new(entry));
+        while let Some(first) = self.entries.front()
+            && self.entries.len() > 1 // the newest stays, however large it is
+            && (self.bytes > self.limits.bytes || first.wall.0 < oldest)
+        {
+            self.bytes -= first.weight();
+            self.lost = Some(first.time);
+            self.entries.pop_front();
+            self.first += 1;
+        }
+    }
+}
+
+/// Returns the whole second of a moment, as a number that is neither 0 nor [`RECORDING`].
+#[inline]
+fn second(now: Millis) -> u64 {
+    now.seconds().max(1).unsigned_abs()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+use super::*;
+use crate::storage::Namespace;
+use crate::value::DocBuf;
+
+const NOW: Millis = Millis(1_000_000);
+
+fn op() -> LogOp {
+    LogOp::Insert {
+        document: DocBuf::new(),
+    }
+}
+
+fn subject() -> Arc<LogSubject> {
+    Arc::new(LogSubject {
+        namespace: Namespace::new("db", "c"),
+        uuid: None,
+    })
+}
+
+fn times(log: &ChangeLog, from: LogPosition) -> Result<Vec<ClusterTime>, HistoryLost> {
+    let mut times = Vec::new();
+    log.read(from, |entry| {
+        times.push(entry.time);
+        true
+    })?;
+    Ok(times)
+}
+
+#[test]
+fn entries_are_found_by_time_and_read_in_order() {
+    let (log, clock) = (ChangeLog::default(), LogicalClock::default());
+    log.start(&clock, NOW);
+    for after in [0, 500, 1_000, -3_000] {
+        log.append(&clock, Millis(NOW.0 + after), &subject(), op());
+    }
+    let all = times(&log, log.seek(ClusterTime(0)).unwrap()).unwrap();
+    assert_eq!(all.len(), 4);
+    assert!(all.is_sorted());
+    for (nth, &time) in all.iter().enumerate() {
+        let at = log.seek(time).unwrap();
+        assert_eq!(times(&log, at).unwrap(), all[nth..]);
+    }
+    let (end, reached) = log.read(log.seek(all[3]).unwrap(), |_| true).unwrap();
+    assert!(reached);
+    assert_eq!(end, log.end());
+    assert_eq!(times(&log, end).unwrap(), []);
+}
+
+/// A start before recording began is refused only if something may have been written since.
+#[test]
+fn the_log_knows_what_it_has_missed() {
+    let at = |seconds: u32| ClusterTime::from_parts(seconds, 1);
+    let (log, clock) = (ChangeLog::default(), LogicalClock::default());
+    log.start(&clock, NOW);
+    assert!(log.seek(ClusterTime(0)).is_ok(), "nothing was ever written");
+
+    let (log, clock) = (ChangeLog::default(), LogicalClock::default());
+    assert!(!log.note_write(NOW));
+    assert!(log.is_indifferent(NOW));
+    assert!(!log.is_indifferent(Millis(NOW.0 + 1_000)));
+    log.start(&clock, Millis(NOW.0 + 5_000));
+    assert!(log.note_write(NOW), "recording");
+    assert_eq!(log.seek(at(999)), Err(HistoryLost));
+    assert_eq!(log.seek(at(1_000)), Err(HistoryLost));
+    assert!(log.seek(at(1_001)).is_ok());
+}
+
+#[test]
+fn the_oldest_entries_go_first() {
+    let (log, clock) = (ChangeLog::default(), LogicalClock::default());
+    log.start(&clock, NOW);
+    log.append(&clock, NOW, &subject(), op());
+    let first = log.seek(ClusterTime(0)).unwrap();
+    let time = times(&log, first).unwrap()[0];
+    let weight = log.kept.read().bytes;
+    let age = Duration::from_secs(10);
+    log.set_limits(LogLimits {
+        bytes: 2 * weight,
+        age,
+    });
+    log.append(&clock, NOW, &subject(), op());
+    assert!(log.seek(time).is_ok());
+    log.append(&clock, NOW, &subject(), op());
+    assert_eq!(log.seek(time), Err(HistoryLost));
+    assert_eq!(times(&log, first), Err(HistoryLost));
+    assert_eq!(log.kept.read().entries.len(), 2);
+    // By age, too. The newest entry stays.
+    log.append(&clock, Millis(NOW.0 + 10_001), &subject(), op());
+    assert_eq!(log.kept.read().entries.len(), 1);
+}

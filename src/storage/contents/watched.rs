@@ -1,0 +1,79 @@
+//! Changes that the log of changes is told about.
+
+use super::{Change, Contents};
+use crate::storage::{Images, LogOp, RecordId};
+use crate::value::{Doc, DocBuf, Millis};
+
+// === impl Contents ===
+
+impl Contents {
+    /// Applies a change and tells the log about it. The log and the contents agree: nobody else has the lock.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn commit_watched(&mut self, now: Millis, change: Change<'_>) -> RecordId {
+        if !self.shared.log.note_write(now) {
+            return self.guarded(|contents| contents.apply(change));
+        }
+        let before = match change {
+            Change::Insert { .. } | Change::Touch { .. } => None,
+            Change::Replace { id, .. } | Change::Patch { id, .. } | Change::Remove { id, .. } => {
+                self.copy_of(id)
+            }
+        };
+        let id = self.guarded(|contents| contents.apply(change));
+        if let Some(op) = self.logged(id, change, before) {
+            let shared = &self.shared;
+            shared.log.append(&shared.time, now, &self.subject, op);
+        }
+        id
+    }
+
+    /// Returns what the log is told about a change that was made.
+    fn logged(&self, id: RecordId, change: Change<'_>, before: Option<DocBuf>) -> Option<LogOp> {
+        let delta = match change {
+            Change::Insert { .. } => {
+                let document = self.copy_of(id)?;
+                return Some(LogOp::Insert { document });
+            }
+            Change::Touch { .. } => return None,
+            Change::Remove { .. } => {
+                let key = document_key(before.as_ref()?.as_doc());
+                let images = self.images(before, None);
+                return Some(LogOp::Delete { key, images });
+            }
+            Change::Replace { delta, .. } | Change::Patch { delta, .. } => delta,
+        };
+        let (before, after) = (before?, self.copy_of(id)?);
+        Some(match delta.delta(before.as_doc(), after.as_doc()) {
+            Some(delta) => LogOp::Update {
+                key: document_key(after.as_doc()),
+                delta,
+                images: self.images(Some(before), Some(after)),
+            },
+            None => LogOp::Replace {
+                document: after,
+                images: self.images(Some(before), None),
+            },
+        })
+    }
+
+    fn images(&self, before: Option<DocBuf>, after: Option<DocBuf>) -> Images {
+        match self.keeps_images {
+            true => Images { before, after },
+            false => Images::default(),
+        }
+    }
+
+    /// Returns a copy of a document, expired or not.
+    fn copy_of(&self, id: RecordId) -> Option<DocBuf> {
+        let bytes = self.segments.get(id.segment())?.bytes_of(id.slot())?;
+        Some(Doc::new(bytes).into())
+    }
+}
+
+/// Returns `{_id: ...}`.
+fn document_key(document: Doc<'_>) -> DocBuf {
+    DocBuf::build(|key| {
+        key.put("_id", document.get("_id"));
+    })
+}
