@@ -13,7 +13,7 @@ use sundown::engine::write::insert_batch;
 use sundown::query::update::{Apply, Update};
 use sundown::query::{Scope, Vars};
 use sundown::storage::{
-    Collection, CollectionOptions, Namespace, New, NewTtl, ReadPoint, RecordId,
+    Collection, CollectionOptions, Namespace, New, NewTtl, NoDelta, ReadPoint, RecordId,
 };
 use sundown::ttl::{DefaultTtl, OwnTtl};
 use sundown::value::{Doc, DocBuf, Millis, Value};
@@ -66,7 +66,7 @@ fn point_write(collection: &Collection, id: RecordId, from: &[u8], to: &[u8]) {
         let new = New::Bytes(to.to_vec());
         writer
             .is_unchanged(id, from)
-            .then(|| writer.update(id, &new, NewTtl::Unknown))
+            .then(|| writer.update(id, &new, NewTtl::Unknown, &NoDelta))
     });
     assert!(matches!(replaced, Ok(Some(Ok(Some(_))))));
 }

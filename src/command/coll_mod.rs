@@ -88,10 +88,8 @@ impl CollMod {
                 }
             }
             "changeStreamPreAndPostImages" => {
-                if let Some(images) = arg.doc()?
-                    && wants_images("collMod", images)?
-                {
-                    self.refused = Some("changeStreamPreAndPostImages");
+                if let Some(images) = arg.doc()? {
+                    self.change.images = Some(wants_images("collMod", images)?);
                 }
             }
             "timeseries" => {

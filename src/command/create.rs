@@ -31,6 +31,7 @@ struct Create {
     shown: DocBuf,
     /// An option that is known but not built.
     refused: Option<&'static str>,
+    keeps_images: bool,
 }
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
@@ -43,6 +44,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         options: CollectionOptions {
             cap: create.cap(),
             indexing_mode: create.mode,
+            keeps_images: create.keeps_images,
             shown: create.shown,
         },
         default_ttl: create.default_ttl,
@@ -127,7 +129,7 @@ impl Create {
                 if let Some(images) = arg.doc()?
                     && wants_images("create", images)?
                 {
-                    self.refused = Some("changeStreamPreAndPostImages");
+                    self.keeps_images = true;
                 }
             }
             "timeseries" => {

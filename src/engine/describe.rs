@@ -19,6 +19,11 @@ pub(super) fn put_options(
             put_number(out, "max", documents);
         }
     }
+    if options.keeps_images {
+        let mut images = out.doc("changeStreamPreAndPostImages");
+        images.put_bool("enabled", true);
+        images.end();
+    }
     out.put_body(options.shown.as_doc().body());
     if let Some(seconds) = default.seconds() {
         out.put_i32("defaultTtl", seconds);
@@ -92,7 +97,7 @@ pub fn would_add_unique(collection: &Collection, at: ReadPoint, key: ValueRef<'_
 }
 
 /// Describes every index as clients see it: `_id` first, then the others in the order of their creation. The index that
-/// shows DefaultTTL comes last, unless a real index of that name serves it.
+/// shows DefaultTTL comes last.
 pub(super) fn describe_indexes(view: &View<'_>) -> Vec<DocBuf> {
     let mut all = vec![DocBuf::build(put_id_index)];
     let seconds = view.default_ttl().seconds();
@@ -106,17 +111,21 @@ pub(super) fn describe_indexes(view: &View<'_>) -> Vec<DocBuf> {
         }
         all.push(doc);
     }
-    if let (Some(seconds), Some(ts)) = (seconds, shown)
-        && view.index(&ts.name).is_none()
-    {
-        all.push(DocBuf::build(|doc| {
+    all.extend(shown_default(view));
+    all
+}
+
+/// Describes the index that shows DefaultTTL, unless a real index of that name serves it.
+pub(super) fn shown_default(view: &View<'_>) -> Option<DocBuf> {
+    let (seconds, ts) = (view.default_ttl().seconds()?, view.ts_index()?);
+    view.index(&ts.name).is_none().then(|| {
+        DocBuf::build(|doc| {
             doc.put_i32("v", 2)
                 .put_doc("key", ts.key.as_doc())
                 .put_str("name", &ts.name)
                 .put_i32("expireAfterSeconds", seconds);
-        }));
-    }
-    all
+        })
+    })
 }
 
 /// Returns how many indexes a client sees.
@@ -128,7 +137,7 @@ pub(super) fn count_indexes(view: &View<'_>) -> i32 {
     i32::try_from(1 + own + usize::from(shown)).unwrap_or(i32::MAX)
 }
 
-fn put_id_index(doc: &mut DocBuilder<'_>) {
+pub(super) fn put_id_index(doc: &mut DocBuilder<'_>) {
     doc.put_i32("v", 2);
     let mut key = doc.doc("key");
     key.put_i32("_id", 1);

@@ -253,11 +253,14 @@ mod tests {
                 |c| writes(c, |w| w.set_indexing_mode(IndexingMode::Lazy)),
                 Some(&mode),
             ),
-            (|c| drop(c.drop_collection("db", "c", None)), Some(indexes)),
+            (
+                |c| drop(c.drop_collection("db", "c", None, Millis(0))),
+                Some(indexes),
+            ),
             // A new collection with the same setup is accepted as the target.
             (
                 |c| {
-                    c.drop_collection("db", "c", None);
+                    c.drop_collection("db", "c", None, Millis(0));
                     c.get_or_create("db", "c").unwrap();
                     writes(c, |w| w.add_index(index("a")));
                 },
@@ -295,7 +298,7 @@ mod tests {
         let made = || drop(catalog.get_or_create("db", "c").unwrap());
         assert!(out(&catalog, made).is_err());
         assert!(out(&catalog, || {}).is_ok());
-        catalog.drop_collection("db", "c", None);
+        catalog.drop_collection("db", "c", None, Millis(0));
         assert!(out(&catalog, || {}).is_ok());
     }
 
@@ -306,14 +309,19 @@ mod tests {
         let changes: [(Change, bool); 2] = [
             (
                 |c, temporary| {
-                    drop(c.drop_collection(temporary.database(), temporary.collection(), None))
+                    drop(c.drop_collection(
+                        temporary.database(),
+                        temporary.collection(),
+                        None,
+                        Millis(0),
+                    ))
                 },
                 false,
             ),
             (
                 |c, temporary| {
                     let other = Namespace::new("db", "other");
-                    c.rename(temporary, &other, false).unwrap();
+                    c.rename(temporary, &other, false, Millis(0)).unwrap();
                 },
                 true,
             ),

@@ -11,7 +11,10 @@ use uuid::Uuid;
 
 use super::collection::LOCK_TIMEOUT;
 use super::namespace::Names;
-use super::{Collection, CollectionOptions, Namespace, ReadPoint, Rules, Shared, SizeLimit, View};
+use super::{
+    Collection, CollectionOptions, LogOp, LogSubject, Namespace, ReadPoint, Rules, Shared,
+    SizeLimit, View,
+};
 use crate::clock::{self, Clock};
 use crate::error::{Code, Error};
 use crate::interrupt::run_blocking;
@@ -155,6 +158,7 @@ impl Catalog {
             Entry::Vacant(entry) => {
                 let made = self.made(entry.key(), options);
                 made.set_up(now, prepare);
+                made.shared().record_created(now);
                 entry.insert(Arc::clone(&made));
                 Ok(made)
             }
@@ -181,6 +185,7 @@ impl Catalog {
         database: &str,
         collection: &str,
         uuid: Option<Uuid>,
+        now: Millis,
     ) -> Option<Arc<Collection>> {
         let mut alone = self.alone();
         let name = Namespace::new(database, collection);
@@ -188,12 +193,12 @@ impl Catalog {
             |_: &Namespace, there: &Arc<Collection>| uuid.is_none_or(|uuid| uuid == there.uuid());
         let (_, dropped) = self.collections.remove_if(&name, meant)?;
         *alone = None;
-        retire(&dropped);
+        retire(&dropped, now);
         Some(dropped)
     }
 
     /// Drops all collections of a database and returns how many there were.
-    pub fn drop_database(&self, database: &str) -> usize {
+    pub fn drop_database(&self, database: &str, now: Millis) -> usize {
         let mut alone = self.alone();
         *alone = None;
         let names: Vec<Namespace> = self
@@ -203,8 +208,12 @@ impl Catalog {
             .collect();
         for name in &names {
             if let Some((_, dropped)) = self.collections.remove(name) {
-                retire(&dropped);
+                retire(&dropped, now);
             }
+        }
+        if !names.is_empty() {
+            let subject = LogSubject::database(database);
+            self.shared.record(now, &subject, || LogOp::DropDatabase);
         }
         names.len()
     }
@@ -215,6 +224,7 @@ impl Catalog {
         from: &Namespace,
         to: &Namespace,
         drop_target: bool,
+        now: Millis,
     ) -> Result<(), RenameError> {
         let alone = self.alone();
         let moved = self.found(from).ok_or(RenameError::NoSuchSource)?;
@@ -228,7 +238,7 @@ impl Catalog {
                 return Err(RenameError::IndexBuild(of.uuid()));
             }
         }
-        self.place(alone, &moved, to, |target| match target {
+        self.place(alone, &moved, to, now, |target| match target {
             Some(_) if !drop_target => Err(RenameError::TargetExists),
             _ => Ok(()),
         })
@@ -241,11 +251,12 @@ impl Catalog {
         &self,
         moved: &Arc<Collection>,
         to: &Namespace,
+        now: Millis,
         allows: impl FnOnce(Option<&View<'_>>) -> Result<(), E>,
     ) -> Result<(), E> {
         let alone = self.alone();
         match self.found(&moved.namespace()) {
-            Some(there) if Arc::ptr_eq(&there, moved) => self.place(alone, moved, to, allows),
+            Some(there) if Arc::ptr_eq(&there, moved) => self.place(alone, moved, to, now, allows),
             _ => Err(RenameError::NoSuchSource.into()),
         }
     }
@@ -259,6 +270,7 @@ impl Catalog {
         mut alone: MutexGuard<'_, Databases>,
         moved: &Arc<Collection>,
         to: &Namespace,
+        now: Millis,
         allows: impl FnOnce(Option<&View<'_>>) -> Result<(), E>,
     ) -> Result<(), E> {
         let from = moved.namespace();
@@ -272,11 +284,12 @@ impl Catalog {
                 return Err(RenameError::Damaged(Damaged(name.clone())).into());
             }
         }
+        let replaced_uuid = replaced.as_ref().map(|replaced| replaced.uuid());
         let take_place = || {
             self.collections.remove(&from);
             // The only place where a thread that holds one collection's lock waits for another's. Until now `moved` has a
             // name of its own.
-            moved.rename(to.clone());
+            moved.rename(to.clone(), replaced_uuid, now);
             self.collections.insert(to.clone(), Arc::clone(moved));
         };
         match replaced {
@@ -410,9 +423,9 @@ impl Default for Catalog {
 }
 
 /// Marks a collection as dropped and frees its contents.
-fn retire(collection: &Arc<Collection>) {
+fn retire(collection: &Arc<Collection>, now: Millis) {
     let size = collection.shared().contents().totals().count;
-    free(collection.retire(), size);
+    free(collection.retire(now), size);
 }
 
 /// Frees contents that are no longer reachable. Millions of entries take a while to free, so a thread of its own does that.
@@ -454,7 +467,9 @@ mod tests {
                     if over.load(Ordering::Relaxed) {
                         return;
                     }
-                    catalog.rename(&names[at], &names[1 - at], false).unwrap();
+                    catalog
+                        .rename(&names[at], &names[1 - at], false, Millis(0))
+                        .unwrap();
                 }
             });
             for n in 0..3_000_i64 {
@@ -492,7 +507,7 @@ mod tests {
             assert!(!build.step());
             build
         });
-        catalog.rename(&from, &to, true).unwrap();
+        catalog.rename(&from, &to, true, Millis(0)).unwrap();
         for mut build in builds {
             while !build.step() {}
         }
@@ -504,7 +519,7 @@ mod tests {
         // An index that a client is building prevents the rename.
         let spec = crate::storage::index::IndexSpec::new("a", DocBuf::from(doc! {"a": 1}));
         there.write(Millis(0), |w| w.begin_index(spec)).unwrap();
-        let refused = catalog.rename(&to, &from, false);
+        let refused = catalog.rename(&to, &from, false, Millis(0));
         assert_eq!(refused, Err(RenameError::IndexBuild(there.uuid())));
     }
 
@@ -522,13 +537,15 @@ mod tests {
         assert!(written.is_err());
         let refused = Err(RenameError::Damaged(Damaged(bad.clone())));
         for drop_target in [true, false] {
-            assert_eq!(catalog.rename(&bad, &good, drop_target), refused);
-            assert_eq!(catalog.rename(&good, &bad, drop_target), refused);
+            assert_eq!(catalog.rename(&bad, &good, drop_target, Millis(0)), refused);
+            assert_eq!(catalog.rename(&good, &bad, drop_target, Millis(0)), refused);
         }
         let there = catalog.get("db", "good").unwrap().unwrap();
         assert_eq!(there.shared().contents().totals().count, 3);
         // After it is dropped, its name is free.
-        catalog.drop_collection("db", "bad", None).unwrap();
-        catalog.rename(&good, &bad, false).unwrap();
+        catalog
+            .drop_collection("db", "bad", None, Millis(0))
+            .unwrap();
+        catalog.rename(&good, &bad, false, Millis(0)).unwrap();
     }
 }

@@ -64,10 +64,8 @@ mod view;
 mod writer;
 
 pub use catalog::{Catalog, CreateError, Damaged, OtherCase, RenameError, free};
-#[cfg(test)]
-pub use change_log::NoDelta;
 pub use change_log::{
-    ChangeLog, HistoryLost, Images, LogEntry, LogLimits, LogOp, LogPosition, LogSubject,
+    ChangeLog, HistoryLost, Images, LogEntry, LogLimits, LogOp, LogPosition, LogSubject, NoDelta,
     UpdateDelta,
 };
 pub use collection::{Collection, Dropped};

@@ -12,6 +12,8 @@ pub struct CollectionOptions {
     pub cap: Option<Cap>,
     /// `indexingPolicy.indexingMode`, if the client gave one.
     pub indexing_mode: Option<IndexingMode>,
+    /// Change streams can show whole documents from before and after a change (`changeStreamPreAndPostImages`).
+    pub keeps_images: bool,
     /// Other options of `create`, which listCollections shows.
     pub shown: DocBuf,
 }

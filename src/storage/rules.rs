@@ -7,7 +7,7 @@ use std::ops::{Deref, DerefMut};
 
 use super::expiry::Drained;
 use super::index::{ID_INDEX, Index, IndexNumber, IndexSpec};
-use super::{Cap, Writer};
+use super::{Cap, LogOp, Writer};
 use crate::ttl::{DefaultTtl, IndexingMode, TsIndex};
 
 /// A selection of a collection's indexes. It never includes the ordered index of `_id`s.
@@ -122,6 +122,17 @@ impl Writer<'_> {
     /// Sets how much a capped collection may hold, from the next insert on.
     pub fn set_cap(&mut self, cap: Cap) {
         self.options_mut().cap = Some(cap);
+    }
+
+    /// Sets whether change streams can show whole documents from before and after a change.
+    pub fn keep_images(&mut self, keep: bool) {
+        self.options_mut().keeps_images = keep;
+        self.contents_mut().keep_images(keep);
+    }
+
+    /// Tells the log of changes about a change of the collection itself.
+    pub fn record(&self, op: impl FnOnce() -> LogOp) {
+        self.contents().record(self.now, op);
     }
 
     pub fn set_indexing_mode(&mut self, mode: IndexingMode) {

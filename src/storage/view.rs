@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use smallvec::SmallVec;
+use uuid::Uuid;
 
 use super::collection::State;
 use super::contents::Contents;
@@ -37,6 +38,11 @@ impl<'a> View<'a> {
     #[inline]
     pub fn now(&self) -> Millis {
         self.at.now()
+    }
+
+    /// Returns the UUID of the collection.
+    pub fn uuid(&self) -> Option<Uuid> {
+        self.contents().subject().uuid
     }
 
     /// Returns how often commands used the map of `_id`s.

@@ -73,8 +73,6 @@ async fn planned_features_are_refused_by_name() {
         "{error}"
     );
     drop(session);
-    let error = things.watch().await.unwrap_err();
-    assert!(error.to_string().contains("$changeStream"), "{error}");
     assert_eq!(things.count_documents(doc! {}).await.unwrap(), 0);
     test_server.server.stop().await;
 }

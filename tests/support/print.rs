@@ -6,14 +6,15 @@ use std::fmt::Write;
 use bson::spec::BinarySubtype;
 use bson::{Bson, Document};
 
-/// A printer of values. ObjectIds and UUIDs that the server generates differ from run to run, so it replaces them by
-/// numbers in order of appearance.
+/// A printer of values. ObjectIds, UUIDs and the resume tokens of change streams differ from run to run, so it replaces
+/// them by numbers in order of appearance.
 #[derive(Default)]
 pub struct Printer {
     /// Ids that the script itself contains. They are printed unchanged.
     known: Vec<Vec<u8>>,
     ids: Vec<Vec<u8>>,
     uuids: Vec<Vec<u8>>,
+    tokens: Vec<Vec<u8>>,
 }
 
 // === impl Printer ===
@@ -50,7 +51,13 @@ impl Printer {
             }
             write_name(name, out);
             out.push_str(": ");
-            self.write(value, out);
+            match value {
+                Bson::String(token) if name == "_data" => {
+                    let printed = printed(&self.known, &mut self.tokens, token.as_bytes());
+                    let _ = write!(out, "Token({printed})");
+                }
+                _ => self.write(value, out),
+            }
         }
         out.push('}');
     }

@@ -206,12 +206,26 @@ impl<'a> Runner<'a> {
         let message = error.get_str("errmsg").unwrap_or("no message");
         // mongod prints plans on several lines.
         let message = message.replace('\n', "\\n");
-        let message = without_cursor_ids(&without_uuids(&message));
+        let message = without_tokens(&without_cursor_ids(&without_uuids(&message)));
         match error.get_str("codeName") {
             Ok(name) => format!("error {code} {name}: {message}"),
             Err(_) => format!("error {code}: {message}"),
         }
     }
+}
+
+/// Replaces the resume tokens of change streams, which contain UUIDs.
+fn without_tokens(message: &str) -> String {
+    const BEFORE: &str = "_data: \"";
+    let mut parts = message.split(BEFORE);
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let rest = part.trim_start_matches(|c: char| c.is_ascii_hexdigit());
+        out.push_str(BEFORE);
+        out.push_str("<token>");
+        out.push_str(rest);
+    }
+    out
 }
 
 /// Returns the fields at some paths of a reply, or the names of their types.

@@ -1,5 +1,6 @@
-//! Tests of several commands together: who may run which command, and every way to set DefaultTTL.
+//! Tests of several commands together: who may run which command, every way to set DefaultTTL, and change streams.
 
+mod change_streams;
 mod default_ttl;
 mod rights;
 pub(in crate::command) mod server;

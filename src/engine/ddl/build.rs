@@ -11,17 +11,17 @@ use super::drain::prepare;
 use super::missing::MissingIndexes;
 use super::{Advance, Begun, Done, Steps, WantedIndex, check_written, hides_system_index};
 use crate::engine::TimeSlice;
-use crate::engine::describe::count_indexes;
+use crate::engine::describe::{count_indexes, shown_default};
 use crate::engine::write::{collection_for, refused};
 use crate::error::{Code, Error, Result};
 use crate::query::stage::StepBudget as _;
 use crate::storage::index::{Filled, IndexNumber};
 use crate::storage::{
-    Catalog, Collection, DateRuleChange, DateRuleMigration, Dropped, Namespace, RecordId, Refused,
-    Rules, View, Writer,
+    Catalog, Collection, DateRuleChange, DateRuleMigration, Dropped, LogOp, Namespace, RecordId,
+    Refused, Rules, View, Writer,
 };
 use crate::ttl::{DefaultTtl, TsIndex, check_mode};
-use crate::value::Millis;
+use crate::value::{DocBuf, Millis};
 use crate::wait::Wait;
 
 /// The number of documents that are indexed in one lock hold.
@@ -275,6 +275,10 @@ impl IndexBuild {
                         check_mode(mode, *default, Code::CannotCreateIndex)?;
                         self.complete(rules)?;
                         default_ttl::set(rules, *default, Some(ts_index.clone()));
+                        if let Some(index) = shown_default(&rules.view()) {
+                            let indexes = vec![index];
+                            rules.record(|| LogOp::CreateIndexes { indexes });
+                        }
                         Ok(count_indexes(&rules.view()))
                     })
             }
@@ -291,7 +295,28 @@ impl IndexBuild {
             return Err(self.aborted("dropIndexes command"));
         }
         writer.finish_indexes(&self.finished);
+        self.record(writer);
         Ok(())
+    }
+
+    /// Tells the log of changes which indexes were built: one by one if there was nothing to fill them with, as MongoDB does.
+    fn record(&self, writer: &Writer<'_>) {
+        let view = writer.view();
+        let built = view
+            .indexes()
+            .filter(|index| self.finished.contains(&index.number));
+        let mut built: Vec<_> = built
+            .map(|index| DocBuf::build(|out| index.spec.describe(out)))
+            .collect();
+        let at_once = match view.totals().count {
+            0 => 1,
+            _ => built.len(),
+        };
+        while !built.is_empty() {
+            let rest = built.split_off(at_once.min(built.len()));
+            let indexes = std::mem::replace(&mut built, rest);
+            writer.record(|| LogOp::CreateIndexes { indexes });
+        }
     }
 
     /// Returns the error for a build that another client aborted.

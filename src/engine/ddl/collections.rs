@@ -39,7 +39,7 @@ impl DropCollection {
         // A collection that a failed write has closed can be dropped. It has no indexes left.
         let there = catalog.get(database, name).unwrap_or_default();
         let indexes = there.map_or(0, |there| there.read_present(now, count_indexes));
-        match catalog.drop_collection(database, name, self.uuid) {
+        match catalog.drop_collection(database, name, self.uuid, now) {
             Some(_) => Done::DroppedCollection(self.namespace, indexes),
             None => Done::NothingToDrop,
         }
@@ -49,8 +49,8 @@ impl DropCollection {
 // === impl DropDatabase ===
 
 impl DropDatabase {
-    pub(super) fn run(self, catalog: &Catalog) -> Done {
-        catalog.drop_database(&self.database);
+    pub(super) fn run(self, catalog: &Catalog, now: Millis) -> Done {
+        catalog.drop_database(&self.database, now);
         Done::DroppedDatabase(self.database)
     }
 }
@@ -83,13 +83,13 @@ impl RenameCollection {
         &self.to
     }
 
-    pub(super) fn run(self, catalog: &Catalog) -> Result<Done> {
+    pub(super) fn run(self, catalog: &Catalog, now: Millis) -> Result<Done> {
         let Self {
             from,
             to,
             drop_target,
         } = self;
-        match catalog.rename(&from, &to, drop_target) {
+        match catalog.rename(&from, &to, drop_target, now) {
             Ok(()) => Ok(Done::Renamed),
             Err(RenameError::NoSuchSource) => Err(Error::new(
                 Code::NamespaceNotFound,

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use super::drain::{DrainThenChange, RuleChange};
 use super::find_index::{has_index, names_by_key};
 use super::{Begun, IndexName, default_ttl};
-use crate::engine::describe::count_indexes;
+use crate::engine::describe::{count_indexes, shown_default};
 use crate::error::{Code, Error, Result};
 use crate::storage::index::{ID_INDEX, Index};
-use crate::storage::{Catalog, DateRuleChange, IndexSelection, Namespace, Rules, View};
+use crate::storage::{Catalog, DateRuleChange, IndexSelection, LogOp, Namespace, Rules, View};
 use crate::ttl::DefaultTtl;
-use crate::value::{Doc, Millis};
+use crate::value::{Doc, DocBuf, Millis};
 
 /// A change that drops indexes.
 #[derive(Debug, Clone)]
@@ -107,8 +107,16 @@ fn is_id() -> Error {
 pub(super) fn make(rules: &mut Rules<'_>, which: &IndexSelection) -> (DroppedIndexes, Vec<Index>) {
     let before = count_indexes(&rules.view());
     let dropped_indexes = rules.drop_indexes(which);
+    for index in dropped_indexes.iter().filter(|index| index.ready) {
+        rules.record(|| LogOp::DropIndexes {
+            index: DocBuf::build(|out| index.spec.describe(out)),
+        });
+    }
     let shown = rules.view().ts_index();
     if shown.is_some_and(|ts| which.names(&ts.name)) {
+        if let Some(index) = shown_default(&rules.view()) {
+            rules.record(|| LogOp::DropIndexes { index });
+        }
         default_ttl::set(rules, DefaultTtl::Off, None);
     }
     let all = *which == IndexSelection::All;

@@ -101,8 +101,8 @@ impl SchemaChange {
         let done = match self {
             Self::CreateCollection(change) => change.run(catalog, now)?,
             Self::DropCollection(change) => change.run(catalog, now),
-            Self::DropDatabase(change) => change.run(catalog),
-            Self::RenameCollection(change) => change.run(catalog)?,
+            Self::DropDatabase(change) => change.run(catalog, now),
+            Self::RenameCollection(change) => change.run(catalog, now)?,
             Self::ReplaceCollection(change) => change.run(catalog, now)?,
             Self::ModifyCollection(change) => return change.begin(catalog, now),
             Self::BuildIndexes(change) => return change.begin(catalog),

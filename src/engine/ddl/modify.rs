@@ -7,13 +7,15 @@ use super::drain::{DrainThenChange, RuleChange};
 use super::find_index::{has_index, names_by_key};
 use super::unique::ConvertToUnique;
 use super::{Begun, Done, IndexName, no_collection};
+use crate::engine::describe::put_options;
 use crate::error::{Code, Error, Result};
 use crate::storage::index::{ID_INDEX, IndexSpec};
 use crate::storage::{
-    Cap, Catalog, DateRuleChange, Dropped, IndexChange, Namespace, Rules, View, Writer,
+    Cap, Catalog, CollectionOptions, DateRuleChange, Dropped, IndexChange, LogOp, Namespace, Rules,
+    View, Writer,
 };
 use crate::ttl::{DefaultTtl, Expiry, IndexingMode, TsIndex, check_mode, is_ts_key};
-use crate::value::{Millis, Value, ValueRef};
+use crate::value::{DocBuf, DocBuilder, Millis, Value, ValueRef};
 
 /// A change of a collection's settings. A setting that is `None` stays as it is.
 #[derive(Debug, Clone)]
@@ -26,6 +28,8 @@ pub struct ModifyCollection {
     /// `Some(None)` removes the limit: as many documents as fit.
     pub max: Option<Option<u64>>,
     pub index: Option<ModifyIndex>,
+    /// Whether change streams can show whole documents from before and after a change.
+    pub images: Option<bool>,
     /// Only checks whether the index could be made unique.
     pub dry_run: bool,
 }
@@ -58,6 +62,7 @@ pub(super) struct Resolved {
     show_as: Option<TsIndex>,
     mode: Option<IndexingMode>,
     cap: Option<Cap>,
+    images: Option<bool>,
     index: String,
     expire: Option<i32>,
     change: IndexChange,
@@ -76,6 +81,7 @@ impl ModifyCollection {
             size: None,
             max: None,
             index: None,
+            images: None,
             dry_run: false,
         }
     }
@@ -118,6 +124,7 @@ impl ModifyCollection {
             default: self.default_ttl,
             mode: self.indexing_mode,
             cap: self.cap(view)?,
+            images: self.images,
             ..Resolved::default()
         };
         if let Some(index) = &self.index {
@@ -314,10 +321,78 @@ impl Resolved {
         self.make_rest(rules)
     }
 
+    /// Returns what the log of changes tells about the change: the new settings, and those from before.
+    fn told(&self, view: &View<'_>) -> (DocBuf, DocBuf) {
+        let ModifiedIndex {
+            expire_after,
+            hidden,
+            unique,
+            prepare_unique,
+        } = self.modified;
+        let put_flag = |out: &mut DocBuilder<'_>, name: &str, value: Option<bool>| {
+            if let Some(value) = value {
+                out.put_bool(name, value);
+            }
+        };
+        let put_seconds = |out: &mut DocBuilder<'_>, seconds: Option<i32>| {
+            if let Some(seconds) = seconds {
+                out.put_i32("expireAfterSeconds", seconds);
+            }
+        };
+        let change = DocBuf::build(|change| {
+            if !self.index.is_empty() {
+                let mut index = change.doc("index");
+                index.put_str("name", &self.index);
+                put_seconds(&mut index, expire_after.map(|(_, new)| new));
+                put_flag(&mut index, "hidden", hidden.map(|(_, new)| new));
+                put_flag(&mut index, "unique", unique.then_some(true));
+                put_flag(
+                    &mut index,
+                    "prepareUnique",
+                    prepare_unique.map(|(_, new)| new),
+                );
+                index.end();
+            }
+            let options = CollectionOptions {
+                cap: self.cap,
+                indexing_mode: self.mode,
+                keeps_images: self.images == Some(true),
+                ..CollectionOptions::default()
+            };
+            put_options(&options, self.default.unwrap_or(DefaultTtl::Off), change);
+        });
+        let before = DocBuf::build(|before| {
+            let mut options = before.doc("collectionOptions");
+            if let Some(uuid) = view.uuid() {
+                options.put("uuid", Value::binary(4, uuid.as_bytes()).as_ref());
+            }
+            put_options(view.options(), view.default_ttl(), &mut options);
+            options.end();
+            if !self.index.is_empty() {
+                let mut index = before.doc("indexOptions");
+                put_seconds(&mut index, expire_after.and_then(|(old, _)| old));
+                put_flag(&mut index, "hidden", hidden.map(|(old, _)| old));
+                put_flag(&mut index, "unique", unique.then_some(false));
+                put_flag(
+                    &mut index,
+                    "prepareUnique",
+                    prepare_unique.map(|(old, _)| old),
+                );
+                index.end();
+            }
+        });
+        (change, before)
+    }
+
     /// Changes all settings except the expiry rules.
     pub(super) fn make_rest(self, writer: &mut Writer<'_>) -> ModifiedIndex {
+        let (change, before) = self.told(&writer.view());
+        writer.record(|| LogOp::Modify { change, before });
         if let Some(mode) = self.mode {
             writer.set_indexing_mode(mode);
+        }
+        if let Some(keep) = self.images {
+            writer.keep_images(keep);
         }
         if let Some(cap) = self.cap {
             writer.set_cap(cap);

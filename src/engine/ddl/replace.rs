@@ -76,7 +76,7 @@ impl ReplaceCollection {
         now: Millis,
     ) -> Result<(), CannotReplace> {
         let default = self.take_default(catalog, moved, now);
-        catalog.replace(moved, &self.to, |target| {
+        catalog.replace(moved, &self.to, now, |target| {
             self.expected
                 .check_same(&CollectionSetup::of(target), &self.to)
                 .map_err(CannotReplace::Refused)?;

@@ -1,5 +1,6 @@
 //! The event of a change, as clients see it.
 
+use crate::engine::describe::{put_id_index, put_options};
 use crate::engine::point::show_by_id;
 use crate::error::{Code, Error, Result};
 use crate::query::stage::{BeforeChange, ChangeStream, FullDocument, ResumeToken};
@@ -17,14 +18,17 @@ pub(super) fn of(
     at: ReadPoint,
 ) -> Result<DocBuf> {
     let images = match &entry.op {
-        LogOp::Insert { .. } => None,
         LogOp::Update { images, .. }
         | LogOp::Replace { images, .. }
         | LogOp::Delete { images, .. } => Some(images),
+        _ => None,
     };
     let full_document = full_document(entry, stream, catalog, at);
     let before = images.and_then(|images| before(images, stream.before_change));
     let event = DocBuf::build(|event| {
+        if let LogOp::Rename { to, .. } = &entry.op {
+            put_namespace("to", to, event);
+        }
         head(entry, token, operation_type(&entry.op), event);
         if stream.expanded
             && let Some(uuid) = entry.subject.uuid
@@ -83,7 +87,7 @@ fn full_document(
             return Some(Image::Document(document.clone()));
         }
         LogOp::Update { key, images, .. } => (key, images),
-        LogOp::Delete { .. } => return None,
+        _ => return None,
     };
     match stream.full_document {
         FullDocument::Default => None,
@@ -142,6 +146,13 @@ fn operation_type(op: &LogOp) -> &'static str {
         LogOp::Update { .. } => "update",
         LogOp::Replace { .. } => "replace",
         LogOp::Delete { .. } => "delete",
+        LogOp::Create { .. } => "create",
+        LogOp::Drop => "drop",
+        LogOp::Rename { .. } => "rename",
+        LogOp::DropDatabase => "dropDatabase",
+        LogOp::CreateIndexes { .. } => "createIndexes",
+        LogOp::DropIndexes { .. } => "dropIndexes",
+        LogOp::Modify { .. } => "modify",
     }
 }
 
@@ -170,7 +181,55 @@ fn tail(entry: &LogEntry, expanded: bool, event: &mut DocBuilder<'_>) {
         LogOp::Delete { key, .. } => {
             event.put_doc("documentKey", key.as_doc());
         }
+        _ if expanded => describe_operation(&entry.op, event),
+        _ => {}
     }
+}
+
+/// Writes what a change of the schema has changed. Only expanded events show it.
+fn describe_operation(op: &LogOp, event: &mut DocBuilder<'_>) {
+    match op {
+        LogOp::Create { options, default } => {
+            let mut description = event.doc("operationDescription");
+            put_options(options, *default, &mut description);
+            let mut index = description.doc("idIndex");
+            put_id_index(&mut index);
+            index.end();
+            description.end();
+            event.put_str("nsType", "collection");
+        }
+        LogOp::Rename { to, replaced } => {
+            let mut description = event.doc("operationDescription");
+            put_namespace("to", to, &mut description);
+            if let Some(uuid) = replaced {
+                description.put("dropTarget", Value::binary(4, uuid.as_bytes()).as_ref());
+            }
+            description.end();
+        }
+        LogOp::CreateIndexes { indexes } => put_indexes(indexes, event),
+        LogOp::DropIndexes { index } => put_indexes(std::slice::from_ref(index), event),
+        LogOp::Modify { change, before } => {
+            event
+                .put_doc("operationDescription", change.as_doc())
+                .put_doc("stateBeforeChange", before.as_doc());
+        }
+        LogOp::Drop
+        | LogOp::DropDatabase
+        | LogOp::Insert { .. }
+        | LogOp::Update { .. }
+        | LogOp::Replace { .. }
+        | LogOp::Delete { .. } => {}
+    }
+}
+
+fn put_indexes(indexes: &[DocBuf], event: &mut DocBuilder<'_>) {
+    let mut description = event.doc("operationDescription");
+    let mut array = description.array("indexes");
+    for index in indexes {
+        array.push_doc(index.as_doc());
+    }
+    array.end();
+    description.end();
 }
 
 fn put_namespace(field: &str, namespace: &Namespace, event: &mut DocBuilder<'_>) {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::error::{Code, Error, Result};
 use crate::query::stage::{ChangeStream, EventPlace, ResumeToken, StreamScope, StreamStart};
-use crate::storage::{Catalog, HistoryLost, LogEntry, LogOp, LogPosition, ReadPoint};
+use crate::storage::{Catalog, HistoryLost, LogEntry, LogOp, LogPosition, Namespace, ReadPoint};
 use crate::value::{ClusterTime, DocBuf};
 use crate::wait::Wait;
 
@@ -188,8 +188,17 @@ impl Watch {
     }
 
     /// Returns whether the stream ends with a change.
-    fn ends_with(&self, _: &LogEntry) -> bool {
-        false
+    fn ends_with(&self, entry: &LogEntry) -> bool {
+        match self.stream.scope {
+            StreamScope::Collection { .. } => {
+                matches!(
+                    entry.op,
+                    LogOp::Drop | LogOp::Rename { .. } | LogOp::DropDatabase
+                )
+            }
+            StreamScope::Database(_) => matches!(entry.op, LogOp::DropDatabase),
+            StreamScope::Cluster => false,
+        }
     }
 }
 
@@ -225,20 +234,33 @@ fn is_classic(op: &LogOp) -> bool {
         LogOp::Insert { .. }
         | LogOp::Update { .. }
         | LogOp::Replace { .. }
-        | LogOp::Delete { .. } => true,
+        | LogOp::Delete { .. }
+        | LogOp::Drop
+        | LogOp::Rename { .. }
+        | LogOp::DropDatabase => true,
+        LogOp::Create { .. }
+        | LogOp::CreateIndexes { .. }
+        | LogOp::DropIndexes { .. }
+        | LogOp::Modify { .. } => false,
     }
 }
 
 fn is_in_scope(scope: &StreamScope, entry: &LogEntry) -> bool {
-    let name = &entry.subject.namespace;
-    let is_own = || name.collection().starts_with("system.");
-    match scope {
-        StreamScope::Collection { db, coll } => name.collection() == coll && name.database() == db,
-        StreamScope::Database(db) => name.database() == db && !is_own(),
-        StreamScope::Cluster => {
-            !matches!(name.database(), "admin" | "config" | "local") && !is_own()
+    let holds = |name: &Namespace| {
+        let is_own = || name.collection().starts_with("system.");
+        match scope {
+            StreamScope::Collection { db, coll } => {
+                name.collection() == coll && name.database() == db
+            }
+            StreamScope::Database(db) => name.database() == db && !is_own(),
+            StreamScope::Cluster => {
+                !matches!(name.database(), "admin" | "config" | "local") && !is_own()
+            }
         }
-    }
+    };
+    // A collection that gets the name of the one that a client follows also ends the stream.
+    let renamed = || matches!(&entry.op, LogOp::Rename { to, .. } if holds(to));
+    holds(&entry.subject.namespace) || renamed()
 }
 
 fn history_lost() -> Error {

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::storage::Namespace;
+use crate::storage::{CollectionOptions, Namespace};
+use crate::ttl::DefaultTtl;
 use crate::value::{ClusterTime, Doc, DocBuf, Millis};
 
 /// A change, as the log keeps it.
@@ -49,6 +50,30 @@ pub enum LogOp {
         key: DocBuf,
         images: Images,
     },
+    /// The collection was created.
+    Create {
+        options: Box<CollectionOptions>,
+        default: DefaultTtl,
+    },
+    Drop,
+    /// The collection got another name, and may have replaced another collection.
+    Rename {
+        to: Namespace,
+        replaced: Option<Uuid>,
+    },
+    DropDatabase,
+    /// Indexes, as listIndexes shows them.
+    CreateIndexes {
+        indexes: Vec<DocBuf>,
+    },
+    DropIndexes {
+        index: DocBuf,
+    },
+    /// The settings that a client has changed, and those from before.
+    Modify {
+        change: DocBuf,
+        before: DocBuf,
+    },
 }
 
 /// The whole document before and after a change, if its collection keeps them (`changeStreamPreAndPostImages`).
@@ -64,11 +89,9 @@ pub trait UpdateDelta {
     fn delta(&self, before: Doc<'_>, after: Doc<'_>) -> Option<DocBuf>;
 }
 
-/// An update that replaces the whole document, for tests that do not look at the log.
-#[cfg(test)]
+/// An update that tells only the new document. Tests and benchmarks that do not look at the log use it.
 pub struct NoDelta;
 
-#[cfg(test)]
 impl UpdateDelta for NoDelta {
     fn delta(&self, _: Doc<'_>, _: Doc<'_>) -> Option<DocBuf> {
         None
@@ -78,6 +101,18 @@ impl UpdateDelta for NoDelta {
 // === impl LogSubject ===
 
 impl LogSubject {
+    pub fn database(name: &str) -> Arc<Self> {
+        Arc::new(Self {
+            namespace: Namespace::new(name, ""),
+            uuid: None,
+        })
+    }
+
+    /// Returns whether changes are told at all. As in MongoDB, the database `local` is the server's own affair.
+    pub(in crate::storage) fn is_told(&self) -> bool {
+        self.namespace.database() != "local"
+    }
+
     pub fn collection(namespace: Namespace, uuid: Uuid) -> Arc<Self> {
         Arc::new(Self {
             namespace,
@@ -108,6 +143,16 @@ impl LogOp {
             }
             Self::Replace { document, images } => document.bytes().len() + images.weight(),
             Self::Delete { key, images } => key.bytes().len() + images.weight(),
+            Self::Create { options, .. } => {
+                size_of::<CollectionOptions>() + options.shown.bytes().len()
+            }
+            Self::Rename { to, .. } => to.as_str().len(),
+            Self::CreateIndexes { indexes } => {
+                indexes.iter().map(|index| index.bytes().len()).sum()
+            }
+            Self::DropIndexes { index } => index.bytes().len(),
+            Self::Modify { change, before } => change.bytes().len() + before.bytes().len(),
+            Self::Drop | Self::DropDatabase => 0,
         }
     }
 }

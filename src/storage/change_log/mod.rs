@@ -21,9 +21,7 @@ use super::LogicalClock;
 use crate::value::{ClusterTime, Millis};
 use crate::wait::{Relay, Wait};
 
-#[cfg(test)]
-pub use entry::NoDelta;
-pub use entry::{Images, LogEntry, LogOp, LogSubject, UpdateDelta};
+pub use entry::{Images, LogEntry, LogOp, LogSubject, NoDelta, UpdateDelta};
 
 /// The log of a server.
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use uuid::Uuid;
 
 use super::expiry::Horizon;
-use super::{CollectionOptions, Namespace, ReadPoint, Shared, SizeLimit, View, Writer};
+use super::{CollectionOptions, LogOp, Namespace, ReadPoint, Shared, SizeLimit, View, Writer};
 use crate::clock::Clock;
 use crate::interrupt::run_blocking;
 use crate::ttl::End;
@@ -184,13 +184,22 @@ impl Collection {
         self.exclusive().contents_mut().panic_half_way();
     }
 
-    pub(super) fn rename(&self, to: Namespace) {
-        self.exclusive().rename(to);
+    /// Gives the collection another name, in place of the collection `replaced`.
+    pub(super) fn rename(&self, to: Namespace, replaced: Option<Uuid>, now: Millis) {
+        let mut state = self.exclusive();
+        let op = || LogOp::Rename {
+            to: to.clone(),
+            replaced,
+        };
+        state.contents().record(now, op);
+        state.rename(to);
     }
 
     /// Empties the collection for good and returns its contents, so that the caller can free them without the lock.
-    pub(super) fn retire(&self) -> Box<dyn Send> {
-        self.exclusive().empty()
+    pub(super) fn retire(&self, now: Millis) -> Box<dyn Send> {
+        let mut state = self.exclusive();
+        state.contents().record(now, || LogOp::Drop);
+        state.empty()
     }
 
     /// Empties this collection after `take_place` has put another one in its place. `allows` sees the settings of this

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::clock::Clock;
 use crate::storage::contents::Contents;
 use crate::storage::index::IndexUsage;
-use crate::storage::{CollectionOptions, LogSubject, Namespace, Shared, SizeLimit};
+use crate::storage::{CollectionOptions, LogOp, LogSubject, Namespace, Shared, SizeLimit};
 use crate::value::Millis;
 
 /// Everything that the lock of a collection guards. Written only under the exclusive lock.
@@ -27,8 +27,10 @@ pub(in crate::storage) struct State {
 impl State {
     pub fn new(namespace: Namespace, uuid: Uuid, options: CollectionOptions) -> Self {
         let subject = LogSubject::collection(namespace, uuid);
+        let mut contents = Contents::new(Arc::default(), subject);
+        contents.keep_images(options.keeps_images);
         Self {
-            contents: Contents::new(Arc::default(), subject),
+            contents,
             id_usage: IndexUsage::since(Millis(0)),
             options,
             limit: None,
@@ -94,6 +96,14 @@ impl State {
     #[inline]
     pub fn is_dropped(&self) -> bool {
         self.dropped
+    }
+
+    /// Tells the log that the collection was created, with its settings.
+    pub fn record_created(&self, now: Millis) {
+        self.contents.record(now, || LogOp::Create {
+            options: Box::new(self.options.clone()),
+            default: self.contents.default_ttl(),
+        });
     }
 
     /// Marks the collection as dropped and returns its contents, so that the caller can free them without the lock.

@@ -443,7 +443,11 @@ fn assert_closed(catalog: &Catalog, c: &Collection, what: &str) {
     assert!(catalog.get_or_create("db", "c").is_err());
     // Other collections are not affected, and after a drop the name is free again.
     assert!(catalog.get_or_create("db", "d").is_ok());
-    assert!(catalog.drop_collection("db", "c", None).is_some());
+    assert!(
+        catalog
+            .drop_collection("db", "c", None, Millis(0))
+            .is_some()
+    );
     assert!(catalog.get_or_create("db", "c").is_ok());
 }
 

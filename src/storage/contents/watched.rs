@@ -11,7 +11,7 @@ impl Contents {
     #[cold]
     #[inline(never)]
     pub(super) fn commit_watched(&mut self, now: Millis, change: Change<'_>) -> RecordId {
-        if !self.shared.log.note_write(now) {
+        if !self.subject.is_told() || !self.shared.log.note_write(now) {
             return self.guarded(|contents| contents.apply(change));
         }
         let before = match change {
@@ -26,6 +26,16 @@ impl Contents {
             shared.log.append(&shared.time, now, &self.subject, op);
         }
         id
+    }
+
+    /// Tells the log about a change of the collection itself.
+    pub fn record(&self, now: Millis, op: impl FnOnce() -> LogOp) {
+        self.shared.record(now, &self.subject, op);
+    }
+
+    /// Sets whether the log keeps whole documents from before and after a change.
+    pub fn keep_images(&mut self, keep: bool) {
+        self.keeps_images = keep;
     }
 
     /// Returns what the log is told about a change that was made.
