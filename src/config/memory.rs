@@ -31,21 +31,27 @@ impl FromStr for QueryMemory {
 
     /// Parses `1073741824`, `1024M` or `1G`.
     fn from_str(text: &str) -> Result<Self, String> {
-        let (digits, shift) = match text.as_bytes().last() {
-            Some(b'K' | b'k') => (&text[..text.len() - 1], 10),
-            Some(b'M' | b'm') => (&text[..text.len() - 1], 20),
-            Some(b'G' | b'g') => (&text[..text.len() - 1], 30),
-            _ => (text, 0),
-        };
-        let number: u64 = digits
-            .parse()
-            .map_err(|_| "it is a number of bytes, or with K, M or G at its end".to_owned())?;
-        match number.checked_mul(1 << shift) {
-            Some(0) => Ok(Self::QuarterOfMachine),
-            Some(bytes) => Ok(Self::Bytes(bytes)),
-            None => Err("it is larger than any memory".to_owned()),
+        match parse_size(text)? {
+            0 => Ok(Self::QuarterOfMachine),
+            bytes => Ok(Self::Bytes(bytes)),
         }
     }
+}
+
+/// Parses a number of bytes: `1073741824`, `1024M` or `1G`.
+pub(super) fn parse_size(text: &str) -> Result<u64, String> {
+    let (digits, shift) = match text.as_bytes().last() {
+        Some(b'K' | b'k') => (&text[..text.len() - 1], 10),
+        Some(b'M' | b'm') => (&text[..text.len() - 1], 20),
+        Some(b'G' | b'g') => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    let number: u64 = digits
+        .parse()
+        .map_err(|_| "it is a number of bytes, or with K, M or G at its end".to_owned())?;
+    number
+        .checked_mul(1 << shift)
+        .ok_or_else(|| "it is larger than any memory".to_owned())
 }
 
 /// Returns the memory of the machine, or of the container if that is less.

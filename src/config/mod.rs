@@ -7,6 +7,7 @@
 
 mod cosmos;
 mod memory;
+mod oplog;
 mod tls;
 mod topology;
 mod upstream;
@@ -22,6 +23,7 @@ use crate::wire::Compressors;
 
 pub use cosmos::CosmosConfig;
 pub use memory::QueryMemory;
+pub use oplog::OplogConfig;
 pub use tls::{Identity, Tls, TlsMode};
 pub use topology::Topology;
 pub use upstream::{ClusterUri, UpstreamConfig, UpstreamLogin};
@@ -42,6 +44,8 @@ pub struct Config {
     pub shutdown_timeout: Duration,
     /// The most memory that one stage of a query may hold.
     pub max_query_memory: QueryMemory,
+    /// The changes that are kept for change streams.
+    pub oplog: OplogConfig,
     /// The compressors that clients may use.
     pub compressors: Compressors,
     /// How connections are encrypted.
@@ -104,6 +108,9 @@ pub struct Settings {
         default_value = "0"
     )]
     max_query_memory: QueryMemory,
+
+    #[command(flatten)]
+    oplog: oplog::OplogArguments,
 
     /// Compressors that clients may use: snappy, zstd and zlib, separated by commas, or disabled
     #[arg(long, env = "SUNDOWN_COMPRESSORS", value_name = "NAMES", default_value_t = Compressors::ALL)]
@@ -208,6 +215,7 @@ impl Default for Config {
             workers: 0,
             shutdown_timeout: SHUTDOWN_TIMEOUT,
             max_query_memory: QueryMemory::default(),
+            oplog: OplogConfig::default(),
             compressors: Compressors::ALL,
             tls: Tls::default(),
             topology: Topology::Router,
@@ -247,6 +255,7 @@ impl TryFrom<Settings> for Config {
             workers: settings.workers,
             shutdown_timeout: SHUTDOWN_TIMEOUT,
             max_query_memory: settings.max_query_memory,
+            oplog: settings.oplog.into(),
             compressors: settings.compressors,
             tls: settings.tls.resolve(tls)?,
             cosmos,

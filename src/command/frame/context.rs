@@ -16,9 +16,9 @@ use crate::clock::{Clock, monotonic};
 use crate::command::FailPoints;
 use crate::command::hello::Monitors;
 use crate::command::profile::Profiling;
-use crate::config::{Config, Topology};
+use crate::config::{Config, OplogConfig, Topology};
 use crate::cosmos::{Cosmos, strict};
-use crate::engine::{Catalog, ObjectIds, Reaper, SizeLimit};
+use crate::engine::{Catalog, LogLimits, ObjectIds, Reaper, SizeLimit};
 use crate::query::Vars;
 use crate::session::{Cursors, Idle, Sessions};
 use crate::value::{Millis, Value};
@@ -85,6 +85,7 @@ impl Context {
             refusal: strict::too_large,
         });
         let catalog = Arc::new(Catalog::with_clock(clock.clone()).with_limit(limit));
+        keep_changes(&catalog, &config.oplog, clock.now());
         let reaper = Reaper::new(Arc::clone(&catalog), clock.clone());
         let parameters = Parameters::default();
         parameters.fix(
@@ -150,6 +151,18 @@ impl Context {
             } => host.clone(),
             _ => format!("localhost:{}", self.config.port),
         }
+    }
+}
+
+/// Sets how many changes are kept for change streams, and from when on.
+fn keep_changes(catalog: &Catalog, oplog: &OplogConfig, now: Millis) {
+    let shared = catalog.shared();
+    shared.log.set_limits(LogLimits {
+        bytes: usize::try_from(oplog.bytes).unwrap_or(usize::MAX),
+        age: oplog.window,
+    });
+    if oplog.from_start {
+        shared.log.start(&shared.time, now);
     }
 }
 

@@ -29,6 +29,8 @@ pub(in crate::command) struct WatchSource {
     held: RowBatch,
     /// The place behind the last row that was handed out.
     resume: ResumeToken,
+    /// How many fragments of the first event the client knows already.
+    known_fragments: usize,
 }
 
 /// The input of the first stage: at most one event.
@@ -46,7 +48,9 @@ impl WatchSource {
         limits: PipelineLimits,
     ) -> Self {
         let feed = EventFeed::default();
+        let fragment = watch.mark().event.and_then(|event| event.fragment);
         Self {
+            known_fragments: fragment.map_or(0, |last| last as usize + 1),
             resume: watch.mark(),
             watch,
             rows: pipeline.open(Box::new(feed.clone())),
@@ -69,9 +73,26 @@ impl WatchSource {
             sources: &*self.sources,
         };
         while self.rows.fill(&mut cx, &mut self.held)? != Flow::End {}
-        for row in self.held.iter() {
-            check_token(row.doc, token)?;
+        let is_split = self.held.len() > 1;
+        for (number, row) in self.held.iter().enumerate() {
+            let fragment = token.of_fragment(number as u32);
+            check_token(row.doc, if is_split { fragment } else { token })?;
         }
+        self.leave_out_known()
+    }
+
+    /// Leaves out the fragments behind which the client wants to go on.
+    fn leave_out_known(&mut self) -> Result<()> {
+        let known = std::mem::take(&mut self.known_fragments);
+        if known > 0 && known >= self.held.len() {
+            return Err(fatal(
+                Code::ChangeStreamFatalError,
+                "Attempted to resume from a split event, but the resumed stream produced a different split. Ensure that the \
+                 pipeline used to resume is the same as the original"
+                    .to_owned(),
+            ));
+        }
+        self.held.remove(0, known);
         Ok(())
     }
 
@@ -84,6 +105,8 @@ impl WatchSource {
                 break;
             }
             released += 1;
+            let token = row.doc.get("_id").as_doc().unwrap_or(Doc::EMPTY);
+            self.resume = ResumeToken::parse(token)?;
         }
         self.held.remove(0, released);
         if self.held.is_empty() {

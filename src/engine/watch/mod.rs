@@ -180,6 +180,11 @@ impl Watch {
         let Some(entry) = found else {
             return Err(not_found(&token));
         };
+        // The client saw some fragments of the event. The caller leaves those out.
+        if event.fragment.is_some() {
+            self.found.push_back(entry);
+            return Ok(position);
+        }
         // The client saw the last change, but not the event that the stream ends.
         if self.ends_with(&entry) && !event.is_invalidate {
             self.ending = Some(entry);

@@ -24,8 +24,7 @@ pub struct StageFacts {
     pub in_sub: bool,
     /// Whether it may be used in the definition of a view.
     pub in_view: bool,
-    /// Whether it may follow `$changeStream`.
-    pub in_change_stream: bool,
+    pub in_change_stream: InChangeStream,
     pub rows_from: RowsFrom,
     pub needs: Need,
     pub stable: Stable,
@@ -62,6 +61,15 @@ pub enum Position {
         code: i32,
     },
     Last,
+}
+
+/// Whether a stage may follow `$changeStream`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InChangeStream {
+    Never,
+    Allowed,
+    /// Only there, and only as the last stage.
+    OnlyLast,
 }
 
 /// The namespace that an aggregate needs if it begins with the stage.
@@ -222,7 +230,7 @@ impl Entry {
                 in_facet: true,
                 in_sub: true,
                 in_view: true,
-                in_change_stream: false,
+                in_change_stream: InChangeStream::Never,
                 rows_from: RowsFrom::Input,
                 needs: Need::Find,
                 stable: Stable::Always,
@@ -244,7 +252,7 @@ impl Entry {
     pub(super) const fn each(name: &'static str, parse: ParseEach) -> Self {
         Self::new(name, Status::Ready(StageParser::Each(parse)))
             .overtaken_by(&[Mover::Match, Mover::Limit])
-            .in_change_stream()
+            .in_change_stream(InChangeStream::Allowed)
     }
 
     pub(super) const fn planned(name: &'static str) -> Self {
@@ -308,8 +316,8 @@ impl Entry {
         self
     }
 
-    pub(super) const fn in_change_stream(mut self) -> Self {
-        self.facts.in_change_stream = true;
+    pub(super) const fn in_change_stream(mut self, place: InChangeStream) -> Self {
+        self.facts.in_change_stream = place;
         self
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::depth::{self, Depth};
 use super::document_map::{DocumentMap, Mapped, map};
-use super::facts::{Entry, Position, RowsFrom, RunsOn, StageParser};
+use super::facts::{Entry, InChangeStream, Position, RowsFrom, RunsOn, StageParser};
 use super::levels::row_of;
 use super::stage_context::{StageContext, stage_is_no_document};
 use super::table::STAGES;
@@ -155,20 +155,29 @@ impl Pipeline {
 
     /// Checks that the stages behind `$changeStream` leave events what they are.
     fn check_in_change_stream(&self) -> Result<()> {
-        if self.change_stream().is_none() {
-            return Ok(());
+        let follows = self.change_stream().is_some();
+        let refuse = |name: &str, why: &str| {
+            let message = format!("{name} {why} a $changeStream pipeline");
+            Err(Error::new(Code::IllegalOperation, message))
+        };
+        let rest = self.steps.iter().enumerate();
+        for (at, step) in rest.skip(usize::from(follows)) {
+            let name = step.row.name;
+            match step.row.facts.in_change_stream {
+                InChangeStream::Never if follows => return refuse(name, "is not permitted in"),
+                InChangeStream::OnlyLast if !follows => {
+                    return refuse(name, "can only be used in");
+                }
+                InChangeStream::OnlyLast if at + 1 < self.steps.len() => {
+                    return Err(Error::location(
+                        7182802,
+                        format!("{name} must be the last stage in the pipeline"),
+                    ));
+                }
+                _ => {}
+            }
         }
-        let mut rest = self.steps.iter().skip(1);
-        match rest.find(|step| !step.row.facts.in_change_stream) {
-            None => Ok(()),
-            Some(step) => Err(Error::new(
-                Code::IllegalOperation,
-                format!(
-                    "{} is not permitted in a $changeStream pipeline",
-                    step.row.name
-                ),
-            )),
-        }
+        Ok(())
     }
 
     pub fn steps(&self) -> &[PipelineStep] {

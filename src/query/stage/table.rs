@@ -1,8 +1,8 @@
 //! The table of all stages.
 
 use super::facts::{
-    Changes, ConditionPosition, DocumentsAfter, Entry, Mover, Need, RowsFrom, Stable, StageFacts,
-    StageParser,
+    Changes, ConditionPosition, DocumentsAfter, Entry, InChangeStream, Mover, Need, RowsFrom,
+    Stable, StageFacts, StageParser,
 };
 use super::levels::{fused, only_pipeline};
 use super::{
@@ -34,8 +34,9 @@ const ROWS: &[Entry] = &[
             change_stream::is_stable,
             "The 'showExpandedEvents' parameter to $changeStream is not supported in API Version 1",
         )),
-    Entry::planned("$changeStreamSplitLargeEvent")
-        .first(RowsFrom::Input, Need::ChangeStream)
+    Entry::ready("$changeStreamSplitLargeEvent", change_stream::parse_split)
+        .in_change_stream(InChangeStream::OnlyLast)
+        .not_in_facet()
         .not_in_sub()
         .not_in_view()
         .stable(Stable::Never),
@@ -100,7 +101,7 @@ const ROWS: &[Entry] = &[
         .overtaken_by(&[Mover::Match, Mover::Sort, Mover::Limit]),
     Entry::ready("$match", match_::parse)
         .changes(Changes::Nothing)
-        .in_change_stream(),
+        .in_change_stream(InChangeStream::Allowed),
     Entry::ready("$merge", merge::parse).last(),
     planned_server("$operationMetrics", Need::Everything),
     Entry::ready("$out", out::parse).last(),
@@ -117,7 +118,7 @@ const ROWS: &[Entry] = &[
         .condition(ConditionPosition::Impossible),
     Entry::ready("$redact", redact::parse)
         .documents(DocumentsAfter::Pass)
-        .in_change_stream(),
+        .in_change_stream(InChangeStream::Allowed),
     Entry::each("$replaceRoot", replace_root::parse_replace_root).in_plan_shape(),
     Entry::each("$replaceWith", replace_root::parse_replace_with),
     Entry::ready("$sample", sample::parse).changes(Changes::Nothing),

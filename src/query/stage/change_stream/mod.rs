@@ -3,6 +3,7 @@
 //! The stage is parsed here. The engine finds the changes and makes events of them, and the command feeds each event to
 //! the stages that follow.
 
+mod split;
 mod token;
 
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use crate::error::{Code, Error, Result};
 use crate::query::Survey;
 use crate::value::{ClusterTime, Type, ValueRef};
 
+pub(super) use split::parse as parse_split;
 pub use token::{EventPlace, ResumeToken};
 
 /// What a client wants to follow.

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::error::{Code, Error, Result};
 use crate::query::expr::convert::binary::{hex, unhex};
-use crate::value::{ClusterTime, Doc, DocBuf, Type, ValueRef};
+use crate::value::{ClusterTime, Doc, DocBuf, ValueRef};
 
 /// The place behind an event, or before all events of a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +57,17 @@ struct TokenBytes<'b>(&'b [u8]);
 impl ResumeToken {
     pub fn before(time: ClusterTime) -> Self {
         Self { time, event: None }
+    }
+
+    /// Returns the token of a fragment of the event.
+    pub fn of_fragment(self, number: u32) -> Self {
+        Self {
+            event: self.event.map(|event| EventPlace {
+                fragment: Some(number),
+                ..event
+            }),
+            ..self
+        }
     }
 
     /// Returns the token as clients see it.
@@ -270,9 +281,8 @@ fn unknown_type(tag: u8) -> Error {
     Error::location(50811, format!("Unknown type: {tag}"))
 }
 
-/// Returns the time of a `startAtOperationTime`.
+/// Returns the time of a `startAtOperationTime`, if the value is one.
 pub(super) fn cluster_time(value: ValueRef<'_>) -> Option<ClusterTime> {
-    debug_assert!(value.ty() == Type::Timestamp);
     let (seconds, increment) = value.as_timestamp()?;
     Some(ClusterTime::from_parts(seconds, increment))
 }

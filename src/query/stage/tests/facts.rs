@@ -2,7 +2,7 @@
 
 use bson::{Bson, bson};
 
-use super::super::facts::{Position, RunsOn, StageParser};
+use super::super::facts::{InChangeStream, Position, RunsOn, StageParser};
 use super::*;
 use crate::vocabulary::Status;
 
@@ -94,7 +94,9 @@ fn facts_agree() {
         );
         let writes = row.facts.position == Position::Last;
         let whole = matches!(row.facts.runs_on, RunsOn::Database | RunsOn::Only { .. });
-        let bars_view = writes || whole || row.facts.needs == Need::ChangeStream;
+        let follows = row.facts.needs == Need::ChangeStream
+            || row.facts.in_change_stream == InChangeStream::OnlyLast;
+        let bars_view = writes || whole || follows;
         assert_eq!(row.facts.in_view, !bars_view, "{name} in a view");
         assert!(!writes || !row.facts.in_sub, "{name} writes");
     }
