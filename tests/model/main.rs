@@ -8,7 +8,7 @@
 #![allow(clippy::unwrap_used)]
 
 #[path = "../support/mod.rs"]
-mod support;
+pub mod support;
 
 mod change;
 mod chaos;
@@ -23,7 +23,7 @@ mod steps;
 use random::{Crowd, Random};
 use run::{Run, Setting};
 use steps::Step;
-use support::world::Reaper;
+use support::world::{Reaper, genuine_cluster, in_front_of_cluster};
 
 const SETTINGS: [Setting; 6] = [
     setting(true, Reaper::On, false),
@@ -108,7 +108,17 @@ fn shrink(setting: Setting, steps: Vec<Step>, problem: String) -> (Vec<Step>, St
     (steps, problem)
 }
 
+/// Returns how much of a run is played: each command costs far more in front of a cluster, above all of one that syncs.
+fn share(rounds: u64, count: usize) -> (u64, usize) {
+    match (in_front_of_cluster(), genuine_cluster()) {
+        (false, _) => (rounds, count),
+        (true, None) => (rounds.min(SETTINGS.len() as u64), count),
+        (true, Some(_)) => (rounds.min(3), count.min(250)),
+    }
+}
+
 fn seeds(crowd: Crowd, first: u64, rounds: u64, count: usize) {
+    let (rounds, count) = share(rounds, count);
     if let Ok(seed) = std::env::var("MODEL_SEED") {
         let count = std::env::var("MODEL_STEPS").map_or(count, |n| n.parse().unwrap());
         for setting in SETTINGS {
@@ -149,8 +159,9 @@ fn eight_thousand_at_once() {
         (4, Reaper::Off),
     ] {
         let setting = setting(true, reaper, seed > 2);
-        chaos::run(setting, Crowd::Few, seed, 400);
-        chaos::run(setting, Crowd::Many, seed, 100);
+        let (_, steps) = share(1, 400);
+        chaos::run(setting, Crowd::Few, seed, steps);
+        chaos::run(setting, Crowd::Many, seed, steps / 4);
     }
 }
 

@@ -4,8 +4,10 @@ use std::fmt;
 
 use bson::{Bson, Document, bson, doc};
 
+use super::order::equal;
 use super::random::Random;
 use super::state::{Model, default_spec, next_end};
+use crate::support::world::{genuine_cluster, in_front_of_cluster};
 
 /// One step of a run. A list of steps can be played again and shortened.
 #[derive(Debug, Clone)]
@@ -52,20 +54,15 @@ pub const CAPPED: &str = "k";
 fn capped(random: &mut Random) -> Document {
     let mut command = doc! {"create": CAPPED, "capped": true, "size": 256 * (2 + random.below(6) as i32), "max": 3 + random.below(10) as i32};
     // Declared in UPSTREAM.md: capped collections take no default.
-    if random.chance(60) && !through_upstream() {
+    if random.chance(60) && !in_front_of_cluster() {
         command.insert("defaultTtl", 1 + random.below(60) as i32);
     }
     command
 }
 
-/// Returns whether a Sundown in front of another one answers. The generator leaves out what UPSTREAM.md declares different.
-pub fn through_upstream() -> bool {
-    std::env::var_os("THROUGH_UPSTREAM").is_some()
-}
-
-/// Chooses a step.
+/// Chooses a step. In front of a cluster it is none that UPSTREAM.md declares different.
 pub fn generate(random: &mut Random, model: &Model, indexes: bool) -> Step {
-    if !through_upstream() {
+    if !in_front_of_cluster() {
         return any(random, model, indexes);
     }
     // Documents from before the first default count as written when it was switched on, so there are none.
@@ -83,6 +80,9 @@ pub fn generate(random: &mut Random, model: &Model, indexes: bool) -> Step {
             Step::Reaper(_) => {}
             // Capped collections take no default. explain shows what the cluster runs.
             Step::Command(command) if is_different(&command) => {}
+            Step::Command(command) | Step::Retryable(command) if depends_on_order(&command) => {}
+            Step::Command(command) | Step::Retryable(command) | Step::Open(_, command)
+                if genuine_cluster().is_some() && differs_in_6_0(&command) => {}
             step => return step,
         }
     }
@@ -91,7 +91,7 @@ pub fn generate(random: &mut Random, model: &Model, indexes: bool) -> Step {
 /// Returns whether the step creates a collection for upstream mode.
 pub fn creates_with_default(step: &Step) -> bool {
     let creates = |command: &Document| command.contains_key("create");
-    through_upstream() && matches!(step, Step::Command(command) if creates(command))
+    in_front_of_cluster() && matches!(step, Step::Command(command) if creates(command))
 }
 
 /// Returns whether UPSTREAM.md declares that the command behaves differently.
@@ -100,6 +100,41 @@ fn is_different(command: &Document) -> bool {
     let (verb, target) = command.iter().next().expect("a command");
     let sets = text.contains("defaultTtl") || text.contains("\"_ts\"") || text.contains("_ts_1");
     verb == "explain" || (target.as_str() == Some(CAPPED) && verb != "find" && sets)
+}
+
+/// Returns whether the statements of an unordered command may get in each other's way. Those that meet ended documents are sent
+/// once more, after the others.
+fn depends_on_order(command: &Document) -> bool {
+    if command.get_bool("ordered").unwrap_or(true) {
+        return false;
+    }
+    let statements = |name| command.get_array(name).into_iter().flatten();
+    let mut keys = Vec::new();
+    for document in statements("documents").filter_map(Bson::as_document) {
+        keys.extend(document.get("_id").map(|id| ("_id", id)));
+        keys.extend(document.get("u").map(|u| ("u", u)));
+    }
+    let shared = keys.iter().enumerate().any(|(at, (name, key))| {
+        let mut others = keys[at + 1..].iter();
+        others.any(|(other, value)| name == other && equal(key, value))
+    });
+    shared || statements("updates").count() > 1
+}
+
+/// Returns whether a genuine MongoDB 6.0 answers differently, with or without Sundown in front of it.
+fn differs_in_6_0(command: &Document) -> bool {
+    let text = command.to_string();
+    let updates = command.get_array("updates").into_iter().flatten();
+    let mut updates = updates.filter_map(Bson::as_document);
+    // It does not know these.
+    let is_newer = command.contains_key("bulkWrite")
+        || updates.any(|update| update.contains_key("sort"))
+        // It merges no document with such an `_id`.
+        || text.contains("\"_id\": null");
+    // It rounds the size of a capped collection in its own way, and allows no TTL index there.
+    let is_capped = command.values().next().and_then(Bson::as_str) == Some(CAPPED);
+    // Its clock is not the test's.
+    is_newer || is_capped || text.contains("$currentDate") || text.contains("$$NOW")
 }
 
 fn any(random: &mut Random, model: &Model, indexes: bool) -> Step {

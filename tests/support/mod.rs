@@ -4,8 +4,10 @@
 // Each test binary uses only a part of this.
 #![allow(dead_code)]
 
+pub mod authority;
 pub mod binary;
 pub mod client;
+pub mod cluster;
 pub mod dice;
 pub mod difference;
 pub mod literal;

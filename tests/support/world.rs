@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
+use std::sync::Mutex;
 
 use bson::{Bson, Document, doc};
 use sundown::Sundown;
@@ -11,6 +12,7 @@ use sundown::config::{ClusterUri, Config, UpstreamConfig};
 use tokio::runtime::{Builder, Runtime};
 
 use super::client::Client;
+use super::cluster::{Kind, Mongod};
 
 /// 2030-01-01T00:00:00Z: the time at which every test starts.
 pub const START: i64 = 1_893_456_000_000;
@@ -23,9 +25,17 @@ pub struct World {
     pub server: Sundown,
     /// The Sundown that holds the documents, if another one is in front of it.
     _cluster: Option<Sundown>,
-    // The last field, so that it is dropped after the server.
+    // After the servers, so that it is dropped after them.
     pub runtime: Runtime,
+    /// The mongod that holds the documents. The last field: it serves another test afterwards.
+    _mongod: Option<SharedMongod>,
 }
+
+/// A mongod that is used by one test at a time.
+struct SharedMongod(Option<Mongod>);
+
+/// Those that no test uses.
+static FREE: Mutex<Vec<Mongod>> = Mutex::new(Vec::new());
 
 /// Whether the reaper runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,11 +44,22 @@ pub enum Reaper {
     Off,
 }
 
-/// Returns whether the tests run through a Sundown in front of another one. For declared differences of that mode only
-/// (src/upstream/README.md): the reason is printed, and the test does without what does not hold there.
+/// Returns whether the tests run through a Sundown in front of a cluster: those in binaries with such a name do.
+pub fn in_front_of_cluster() -> bool {
+    env!("CARGO_CRATE_NAME").ends_with("_upstream")
+}
+
+/// Returns the genuine mongod in front of which the tests run, if there is one.
+pub fn genuine_cluster() -> Option<String> {
+    std::env::var("MONGOD")
+        .ok()
+        .filter(|_| in_front_of_cluster())
+}
+
+/// Returns whether the tests run in front of a cluster. For declared differences of that mode only (src/upstream/README.md): the reason is printed, and the test does
+/// without what does not hold there.
 pub fn through_upstream(reason: &str) -> bool {
-    let through = std::env::var_os("THROUGH_UPSTREAM").is_some();
-    if through {
+    if in_front_of_cluster() {
         let test = std::thread::current();
         // Written directly, because the test harness shows no output of a test that passes.
         let _ = writeln!(
@@ -47,7 +68,12 @@ pub fn through_upstream(reason: &str) -> bool {
             test.name().unwrap_or("a test")
         );
     }
-    through
+    in_front_of_cluster()
+}
+
+/// The same for a genuine cluster, which keeps neither the test's time nor `_ts`.
+pub fn differs_on_mongod(reason: &str) -> bool {
+    genuine_cluster().is_some() && through_upstream(reason)
 }
 
 // === impl World ===
@@ -71,7 +97,11 @@ impl World {
             ..Config::default()
         };
         set(&mut config);
-        let cluster = std::env::var_os("THROUGH_UPSTREAM").map(|_| {
+        let mongod = std::env::var("MONGOD")
+            .ok()
+            .filter(|_| in_front_of_cluster());
+        let mongod = mongod.map(|binary| SharedMongod::take(&binary));
+        let cluster = (in_front_of_cluster() && mongod.is_none()).then(|| {
             let cluster = Config {
                 port: 0,
                 enable_test_commands: true,
@@ -80,11 +110,13 @@ impl World {
                 ..Config::default()
             };
             let cluster = runtime.block_on(Sundown::start(cluster, clock.clone()));
-            let cluster = cluster.expect("a cluster");
-            let uri = ClusterUri::parse(cluster.uri()).expect("a URI");
-            config.upstream = Some(UpstreamConfig::at(uri));
-            cluster
+            cluster.expect("a cluster")
         });
+        let uri = mongod.as_ref().map(|mongod| mongod.uri().to_owned());
+        if let Some(uri) = uri.or(cluster.as_ref().map(Sundown::uri)) {
+            let uri = ClusterUri::parse(uri).expect("a URI");
+            config.upstream = Some(UpstreamConfig::at(uri));
+        }
         let server = runtime
             .block_on(Sundown::start(config, clock.clone()))
             .expect("a server");
@@ -95,6 +127,7 @@ impl World {
             server,
             _cluster: cluster,
             runtime,
+            _mongod: mongod,
         };
         if reaper == Reaper::Off {
             world.reaper(false);
@@ -168,6 +201,13 @@ impl World {
         rows
     }
 
+    /// Makes documents of a collection have `_ts`. A genuine cluster keeps it only where there is, or was, a DefaultTTL.
+    pub fn keep_ts(&mut self, collection: &str) {
+        if genuine_cluster().is_some() {
+            self.run(doc! {"create": collection, "defaultTtl": -1});
+        }
+    }
+
     pub fn insert(&mut self, collection: &str, documents: impl IntoIterator<Item = Document>) {
         let documents: Vec<Document> = documents.into_iter().collect();
         self.run(doc! {"insert": collection, "documents": documents});
@@ -201,6 +241,43 @@ impl World {
             .and_then(|ttl| ttl.get(name))
             .and_then(int);
         metric.unwrap_or_else(|| panic!("no metrics.ttl.{name} in {status}"))
+    }
+}
+
+// === impl SharedMongod ===
+
+impl SharedMongod {
+    /// Takes one that no test uses, without the databases of the test before, or starts one.
+    fn take(binary: &str) -> Self {
+        let free = FREE.lock().expect("no panic while it is held").pop();
+        let mongod = free.unwrap_or_else(|| {
+            let mongod = Mongod::start(binary, Kind::Any);
+            mongod.end_with_this_process();
+            mongod
+        });
+        let mut client = Client::connect(mongod.members[0].address).expect("a connection");
+        let listed = client.command("admin", doc! {"listDatabases": 1, "nameOnly": true});
+        let listed = listed.expect("a reply");
+        let names = listed.get_array("databases").expect("databases").iter();
+        let names = names.filter_map(|one| one.as_document()?.get_str("name").ok());
+        for name in names.filter(|name| !["admin", "config", "local"].contains(name)) {
+            let dropped = client.command(name, doc! {"dropDatabase": 1});
+            let dropped = dropped.expect("a reply");
+            assert_eq!(dropped.get("ok").and_then(int), Some(1), "{dropped}");
+        }
+        Self(Some(mongod))
+    }
+
+    fn uri(&self) -> &str {
+        self.0.as_ref().map_or("", Mongod::uri)
+    }
+}
+
+impl Drop for SharedMongod {
+    fn drop(&mut self) {
+        if let (Some(mongod), Ok(mut free)) = (self.0.take(), FREE.lock()) {
+            free.push(mongod);
+        }
     }
 }
 

@@ -4,7 +4,8 @@
 use bson::{Bson, Document, bson, doc};
 
 use crate::support::world::{
-    Reaper, World, batch, create_index, date, failure, ids, int, through_upstream,
+    Reaper, World, batch, create_index, date, differs_on_mongod, failure, genuine_cluster, ids,
+    in_front_of_cluster, int, through_upstream,
 };
 
 /// The part of a reply that a row compares.
@@ -343,20 +344,54 @@ fn at(reply: &Document, path: &str) -> Bson {
     }
 }
 
+/// The combinations that are tried: all of them. In front of a cluster each costs far more, so it is one of several.
+struct Sample {
+    one_of: usize,
+    next: usize,
+}
+
+impl Sample {
+    fn new(reaper: Reaper) -> Self {
+        let one_of = match (in_front_of_cluster(), genuine_cluster()) {
+            (false, _) => 1,
+            (true, None) => 3,
+            (true, Some(_)) => 7,
+        };
+        let next = usize::from(reaper == Reaper::On);
+        Self { one_of, next }
+    }
+
+    fn has_next(&mut self) -> bool {
+        self.next += 1;
+        self.next.is_multiple_of(self.one_of)
+    }
+}
+
 /// Reads change nothing, so all of them use the same collection.
 fn every_read(rule: Rule, reaper: Reaper) {
     let mut world = World::new(reaper);
     others(&mut world);
     let mut wrong = Vec::new();
+    let mut sample = Sample::new(reaper);
     for (kind, indexes) in indexes() {
         for (after, millis) in INSTANTS {
+            if !sample.has_next() {
+                continue;
+            }
             prepare(&mut world, "c", rule, &indexes);
             world.clock.advance(millis);
             for (name, command, what, living, ended) in reads() {
                 let expected = if after { ended } else { living };
                 let seen = look(&mut world, "c", command("c"), what);
-                let differs = matches!(what, At("executionStats.totalDocsExamined"))
-                    && through_upstream("explain shows what the cluster runs");
+                let explains = matches!(what, At("executionStats.totalDocsExamined"));
+                let refused = seen
+                    .as_str()
+                    .is_some_and(|seen| seen.starts_with("error 238"));
+                let has_no_ts = name == "find with _ts" && rule == Rule::Date;
+                let differs = (has_no_ts
+                    && differs_on_mongod("only collections with a DefaultTTL have _ts"))
+                    || (explains && through_upstream("explain shows what the cluster runs"))
+                    || (refused && through_upstream(&format!("{name} is not built")));
                 if seen != expected && !differs {
                     wrong.push(format!(
                         "{name} ({kind} index) after {millis} ms: {seen} instead of {expected}"
@@ -377,14 +412,23 @@ fn every_write(rule: Rule, reaper: Reaper) {
     let mut world = World::new(reaper);
     others(&mut world);
     let mut wrong = Vec::new();
+    let mut sample = Sample::new(reaper);
     for (kind, indexes) in indexes() {
         for (name, command, what, living, ended) in writes() {
             for (after, millis) in INSTANTS {
+                if !sample.has_next() {
+                    continue;
+                }
                 prepare(&mut world, "c", rule, &indexes);
                 world.clock.advance(millis);
                 let expected = if after { &ended } else { &living };
                 let seen = look(&mut world, "c", command("c"), what);
-                if &seen != expected {
+                let unknown = ["error 59", "error 40415"].iter().any(|code| {
+                    let seen = seen.as_str();
+                    seen.is_some_and(|seen| seen.starts_with(code))
+                });
+                let differs = unknown && differs_on_mongod(&format!("6.0 does not know: {name}"));
+                if &seen != expected && !differs {
                     wrong.push(format!(
                         "{name} ({kind} index) after {millis} ms: {seen} instead of {expected}"
                     ));
@@ -580,6 +624,9 @@ fn a_reused_id_is_a_new_document() {
 /// One command has one `now`, and `$$NOW` is that instant.
 #[test]
 fn now_is_the_instant_of_the_command() {
+    if differs_on_mongod("the clock of the test is not the cluster's") {
+        return;
+    }
     let mut world = World::new(Reaper::Off);
     world.insert("c", [doc! {"_id": 1}]);
     world.at(1_234);

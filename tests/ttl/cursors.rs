@@ -2,7 +2,9 @@
 
 use bson::{Bson, Document, bson, doc};
 
-use crate::support::world::{Reaper, World, batch, date, ids, int, through_upstream};
+use crate::support::world::{
+    Reaper, World, batch, date, differs_on_mongod, ids, int, through_upstream,
+};
 
 /// Inserts ten documents. The odd ones expire after ten seconds. `n` descends as `_id` ascends.
 fn prepare(world: &mut World, index: Option<Document>) {
@@ -209,7 +211,9 @@ fn joined_documents_end_between_getmores() {
         },
         |world| drop(world.run(doc! {"delete": "c", "deletes": [{"q": {"ttl": 10}, "limit": 0}]})),
     ];
-    for end in ends {
+    // It joins all rows with the same documents, which it reads once.
+    let kept = usize::from(differs_on_mongod("a $lookup does not notice a delete"));
+    for end in ends.iter().take(ends.len() - kept) {
         let mut world = World::new(Reaper::Off);
         prepare(&mut world, None);
         let now = world.now();

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 #[path = "../support/mod.rs"]
-mod support;
+pub mod support;
 
 mod commands;
 mod cursors;

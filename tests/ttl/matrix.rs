@@ -3,7 +3,7 @@
 use bson::spec::BinarySubtype;
 use bson::{Binary, Bson, Document, doc};
 
-use crate::instants::{around, living};
+use super::instants::{around, living};
 use crate::support::world::{Reaper, World, date, int, through_upstream};
 
 /// When a document expires, in milliseconds after its write.

@@ -10,6 +10,7 @@ const SECOND: i64 = START / 1000;
 
 fn world() -> World {
     let mut world = World::new(Reaper::On);
+    world.keep_ts("c");
     world.at(1_999);
     world.insert("c", [doc! {"_id": 1, "a": 1, "n": {"_ts": "mine"}}]);
     world.at(3_000);
@@ -291,6 +292,7 @@ fn find_and_modify_shows_the_ts_of_each_version() {
         let mut world = World::with(Reaper::On, clock.clone(), |config| {
             config.expose_ts = exposed
         });
+        world.keep_ts("c");
         let show = if exposed {
             doc! {}
         } else {
@@ -407,6 +409,7 @@ fn ts_is_reserved() {
 fn ts_is_always_shown_if_configured() {
     let clock = Clock::frozen(Millis(START));
     let mut world = World::with(Reaper::On, clock, |config| config.expose_ts = true);
+    world.keep_ts("c");
     world.insert("c", [doc! {"_id": 1}]);
     let expected = [doc! {"_id": 1, "_ts": SECOND}];
     for command in [

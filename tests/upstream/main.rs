@@ -16,7 +16,6 @@ mod generate;
 mod random;
 
 mod bounds;
-mod cluster;
 mod cut_off;
 mod encrypted;
 mod failover;
@@ -29,3 +28,5 @@ mod start;
 mod ttl;
 mod views;
 mod watch;
+
+use support::cluster;

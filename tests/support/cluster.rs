@@ -1,5 +1,7 @@
 //! Clusters for tests: processes of mongod, or a Sundown in this process. They end with the test.
 
+#![allow(clippy::unwrap_used)] // a panic says where
+
 use std::fs;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
@@ -14,8 +16,8 @@ use sundown::Sundown;
 use sundown::clock::{Clock, monotonic};
 use sundown::config::{ClusterUri, Config, UpstreamConfig};
 
-use crate::encrypted::Authority;
-use crate::support::client::Client;
+use super::authority::Authority;
+use super::client::Client;
 
 /// What a test needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +40,7 @@ pub enum Cluster {
     Mongod(Mongod),
 }
 
+/// A genuine mongod, or a replica set.
 pub struct Mongod {
     pub members: Vec<Member>,
     uri: String,
@@ -143,7 +146,7 @@ pub async fn driver(server: &Sundown, options: &str) -> Driver {
 // === impl Mongod ===
 
 impl Mongod {
-    fn start(binary: &str, kind: Kind) -> Self {
+    pub fn start(binary: &str, kind: Kind) -> Self {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("sundown-upstream-{}-{number}", std::process::id());
@@ -164,6 +167,8 @@ impl Mongod {
                 "--wiredTigerCacheSizeGB=0.25",
                 "--setParameter=enableTestCommands=1",
                 "--setParameter=diagnosticDataCollectionEnabled=false",
+                // Writes that wait for the journal wait up to 100 ms otherwise.
+                "--journalCommitInterval=2",
             ]
             .map(str::to_owned)
             .into();
@@ -215,6 +220,24 @@ impl Mongod {
             uri,
             folder,
         }
+    }
+
+    pub fn uri(&self) -> &str {
+        &self.uri
+    }
+
+    /// Ends the processes when this one ends, however it ends. For those in statics, which are never dropped.
+    pub fn end_with_this_process(&self) {
+        let pids = self.members.iter().map(|member| member.process.id());
+        let pids: Vec<String> = pids.map(|pid| pid.to_string()).collect();
+        let end = "cat; kill -9 $0; rm -rf \"$1\"";
+        let watcher = Command::new("sh")
+            .args(["-c", end, &pids.join(" ")])
+            .arg(&self.folder)
+            .stdin(Stdio::piped())
+            .spawn();
+        // Its input ends with this process.
+        std::mem::forget(watcher.expect("a shell"));
     }
 
     /// Ends a member as a crash would.
