@@ -121,10 +121,6 @@ impl Difference {
         })
     }
 
-    pub fn upserts(&self) -> bool {
-        self.names_with("upsert", |value| *value == Bson::Boolean(true))
-    }
-
     /// Returns the number of paths in the operators of an update.
     pub fn changed_paths(&self) -> usize {
         let command = self.command();

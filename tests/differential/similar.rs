@@ -2,7 +2,7 @@
 
 use bson::{Bson, Document};
 
-use crate::difference::{Difference, What};
+use crate::difference::Difference;
 use crate::reply;
 
 /// Returns the difference with both replies changed by the function.
