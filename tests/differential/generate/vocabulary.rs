@@ -106,6 +106,14 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("$currentOp", "tells of the server, not of the data"),
     ("$collStats", "tells of the server, not of the data"),
     ("$indexStats", "tells of the server, not of the data"),
+    (
+        "$changeStream",
+        "needs a replica set, and mongod is a standalone",
+    ),
+    (
+        "$changeStreamSplitLargeEvent",
+        "needs a replica set, and mongod is a standalone",
+    ),
     ("$ref", "part of a DBRef; a field by that name in filters"),
     ("$id", "part of a DBRef"),
     ("$db", "part of a DBRef"),
