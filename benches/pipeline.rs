@@ -67,7 +67,12 @@ fn pipeline(c: &mut Criterion) {
         .expect("a new name");
     let many: Vec<DocBuf> = (0..10_000).map(document).collect();
     for some in many.chunks(100) {
-        insert_batch(&collection, some.iter().map(DocBuf::bytes), Millis(1)).unwrap();
+        insert_batch(
+            &collection,
+            some.iter().map(DocBuf::bytes),
+            ReadPoint::at(Millis(1)),
+        )
+        .unwrap();
     }
     for (name, stages) in [
         (

@@ -119,7 +119,8 @@ fn storage(c: &mut Criterion) {
                 || empty(default),
                 |collection| {
                     let batch = documents.iter().map(Vec::as_slice);
-                    insert_batch(collection, batch, NOW).map(|inserted| inserted.count)
+                    insert_batch(collection, batch, ReadPoint::at(NOW))
+                        .map(|inserted| inserted.count)
                 },
                 BatchSize::SmallInput,
             );

@@ -36,6 +36,7 @@ pub enum Backend {
 fn in_memory(config: &Config, clock: Clock) -> Arc<Commands> {
     let context = Context::new(config.clone(), clock);
     tokio::spawn(sweep_idle_every_minute(Arc::downgrade(&context)));
+    tokio::spawn(expire_transactions_every_second(Arc::downgrade(&context)));
     tokio::spawn(Reaper::run(Arc::downgrade(&context.reaper)));
     Arc::new(Commands::new(context))
 }
@@ -48,6 +49,18 @@ async fn sweep_idle_every_minute(context: Weak<Context>) {
         minutes.tick().await;
         match context.upgrade() {
             Some(context) => context.sweep_idle(),
+            None => return,
+        }
+    }
+}
+
+/// Aborts transactions that have lasted too long, as long as the server lives.
+async fn expire_transactions_every_second(context: Weak<Context>) {
+    let mut seconds = tokio::time::interval(Duration::from_secs(1));
+    loop {
+        seconds.tick().await;
+        match context.upgrade() {
+            Some(context) => context.sessions.expire_transactions(context.clock.now()),
             None => return,
         }
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::cursor::{self, CursorOptions};
+use super::frame::transaction::check_stage;
 use super::rows::RowSource;
 use super::watch::WatchSource;
 use super::write::{collation, hint};
@@ -33,6 +34,7 @@ pub(super) const COMMAND: Command = Command::ready(
 )
 .with(
     Flags::SNAPSHOT
+        .and(Flags::TRANSACTION)
         .and(Flags::WRITE_CONCERN)
         .and(Flags::STABLE)
         .and(Flags::SECONDARY),
@@ -173,6 +175,9 @@ impl<'a> Aggregate<'a> {
         let scope = scope.of_pipeline();
         let context = StageContext::new(&scope, call.database(), self.collection);
         let pipeline = Pipeline::parse(self.pipeline, &context)?;
+        for step in pipeline.steps() {
+            check_stage(call, step.row.name)?;
+        }
         let target = self
             .collection
             .map(|name| stage::CollectionName::new(call.database(), name));

@@ -10,7 +10,11 @@ use crate::value::{Doc, DocBuf, DocBuilder, Type, ValueRef};
 
 pub(super) const COMMAND: Command =
     Command::ready("create", Access::Admin, "Creates a collection.", run)
-        .with(Flags::STABLE.and(Flags::WRITE_CONCERN))
+        .with(
+            Flags::STABLE
+                .and(Flags::WRITE_CONCERN)
+                .and(Flags::TRANSACTION),
+        )
         .needs(Needs::Collection(Action::CreateCollection));
 
 /// The options of the new collection.
@@ -51,6 +55,10 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         ts_index: None,
         indexes: Vec::new(),
     };
+    if call.is_in_transaction() {
+        change.run_at(&call.context.catalog, call.read_point())?;
+        return Ok(Outcome::Reply);
+    }
     schema::run(call, reply, SchemaChange::CreateCollection(change))
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
+use super::cursor;
 use super::scan::{self, ScanVisitor};
 use super::write::{self, Selecting};
 use super::{Access, Call, Command, Flags, Needs, Outcome, collection_uuid};
@@ -21,7 +22,11 @@ pub(super) const COMMAND: Command = Command::ready(
     run,
 )
 // `distinct` is not in the stable API, where clients use `$group` instead.
-.with(Flags::SECONDARY.and(Flags::SNAPSHOT))
+.with(
+    Flags::SECONDARY
+        .and(Flags::SNAPSHOT)
+        .and(Flags::TRANSACTION),
+)
 .needs(Needs::Collection(Action::Find));
 
 /// The arguments of a distinct.
@@ -35,6 +40,8 @@ pub(super) struct Distinct<'a> {
 /// Collects the values at a path.
 pub(super) struct Values {
     path: Path,
+    /// The time of the snapshot that is read, for the reply.
+    time: Option<Value>,
     distinct: DistinctValues,
 }
 
@@ -49,7 +56,9 @@ struct DistinctValues {
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let distinct = Distinct::read(call)?;
     let collection = distinct.collection;
-    let values = Values::new(distinct.key);
+    let mut values = Values::new(distinct.key);
+    let snapshot = call.snapshot.as_deref();
+    values.time = snapshot.map(|snapshot| cursor::timestamp(snapshot.time()));
     let selecting = Selecting::plain(distinct.filter, distinct.hint);
     let (mut selection, _) = selecting.parse(&call.vars())?;
     selection.names_ts |= call.context.config.expose_ts || values.names_ts();
@@ -98,6 +107,7 @@ impl Values {
     pub fn new(path: &str) -> Self {
         Self {
             path: Path::parse(path),
+            time: None,
             distinct: DistinctValues::default(),
         }
     }
@@ -140,6 +150,9 @@ impl ScanVisitor for Values {
             values.push(value.as_ref());
         }
         values.end();
+        if let Some(time) = &self.time {
+            reply.put("atClusterTime", time.as_ref());
+        }
         Ok(())
     }
 }

@@ -35,6 +35,7 @@ pub(super) const COMMAND: Command = Command::ready(
     Flags::STABLE
         .and(Flags::SECONDARY)
         .and(Flags::SNAPSHOT)
+        .and(Flags::TRANSACTION)
         .and(Flags::UNCOUNTED),
 )
 .needs(Needs::Collection(Action::Find));
@@ -119,7 +120,15 @@ impl<'a> Find<'a> {
                     arg.bool_not_null()?;
                 }
                 b"collation" => collation(&arg)?,
-                b"tailable" => find.tailable = arg.bool_not_null()?,
+                b"tailable" => {
+                    find.tailable = arg.bool_not_null()?;
+                    if find.tailable && call.is_in_transaction() {
+                        return Err(Error::new(
+                            Code::InvalidOptions,
+                            "It is illegal to open a tailable cursor in a transaction",
+                        ));
+                    }
+                }
                 b"awaitData" => find.await_data = arg.bool_not_null()?,
                 b"returnKey" => find.return_key = arg.bool_not_null()?,
                 b"showRecordId" => find.show_record_id = arg.bool_not_null()?,
@@ -381,7 +390,10 @@ fn point(
     id: ValueRef<'_>,
     reply: &mut DocBuilder<'_>,
 ) -> Result<Outcome> {
-    let found = call.context.catalog.get(call.database(), collection)?;
+    let found = call
+        .context
+        .catalog
+        .get_at(call.database(), collection, call.read_point())?;
     let mut cursor = reply.doc("cursor");
     let mut batch = cursor.array("firstBatch");
     if let Some(found) = found {
@@ -399,7 +411,10 @@ fn point(
 
 /// Returns whether the collection has documents, after which a tailable cursor can wait. Fails if it is not capped.
 fn has_tail(call: &Call<'_>, collection: &str) -> Result<bool> {
-    let found = call.context.catalog.get(call.database(), collection)?;
+    let found = call
+        .context
+        .catalog
+        .get_at(call.database(), collection, call.read_point())?;
     found.map_or(Ok(false), |found| {
         engine::has_tail(&found, call.read_point())
     })

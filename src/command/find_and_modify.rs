@@ -25,6 +25,7 @@ pub(super) const COMMAND: Command = Command::ready(
 .alias(&["findandmodify"])
 .with(
     Flags::RETRYABLE
+        .and(Flags::TRANSACTION)
         .and(Flags::WRITE_CONCERN)
         .and(Flags::STABLE),
 )

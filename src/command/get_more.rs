@@ -9,7 +9,7 @@ use crate::clock::monotonic;
 use crate::engine::ddl::check_collection;
 use crate::error::{Code, Error, Result};
 use crate::interrupt::{Limit, expired};
-use crate::session::CursorInfo;
+use crate::session::{CursorInfo, InTransaction};
 use crate::value::{Doc, DocBuilder};
 
 pub(super) const COMMAND: Command = Command::ready(
@@ -21,6 +21,7 @@ pub(super) const COMMAND: Command = Command::ready(
 .with(
     Flags::STABLE
         .and(Flags::SECONDARY)
+        .and(Flags::TRANSACTION)
         .and(Flags::SNAPSHOT)
         .and(Flags::UNCOUNTED),
 )
@@ -145,6 +146,34 @@ fn check(call: &Call<'_>, collection: &str, id: i64, info: &CursorInfo) -> Resul
                 50738,
                 format!(
                     "Cannot run getMore on cursor {id}, which was created in session {owner}, in session {session}"
+                ),
+            ));
+        }
+        _ => {}
+    }
+    let number = call.transaction.as_ref().map(InTransaction::number);
+    match (info.transaction, number) {
+        (Some(owner), None) => {
+            return Err(Error::location(
+                50740,
+                format!(
+                    "Cannot run getMore on cursor {id}, which was created in transaction {owner}, without a txnNumber"
+                ),
+            ));
+        }
+        (None, Some(number)) => {
+            return Err(Error::location(
+                50739,
+                format!(
+                    "Cannot run getMore on cursor {id}, which was not created in a transaction, in transaction {number}"
+                ),
+            ));
+        }
+        (Some(owner), Some(number)) if owner != number => {
+            return Err(Error::location(
+                50741,
+                format!(
+                    "Cannot run getMore on cursor {id}, which was created in transaction {owner}, in transaction {number}"
                 ),
             ));
         }

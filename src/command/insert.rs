@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 use std::borrow::Cow;
 
-use super::write::{self, StatementRun, Statements, Tally, WriteOptions};
+use super::write::{self, Added, StatementRun, Statements, Tally, WriteOptions};
 use super::{Access, Call, Command, Counter, Counters, Flags, Needs, Outcome};
 use crate::auth::Action;
 use crate::engine::ddl::check_written;
@@ -33,7 +33,8 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let inserts = Inserts {
         offset: 0,
         next: 0,
-        tally: Tally::new(options.ordered, options.numbers(count)?),
+        reached: 0,
+        tally: Tally::new(options.is_ordered(call), options.numbers(count)?),
     };
     call.context.counters.add(
         Counters::shard(call.client.id),
@@ -47,6 +48,8 @@ struct Inserts {
     /// The offset of the next document in the list, and below it the index of that document.
     offset: usize,
     next: usize,
+    /// The documents before this index were looked at before. Those that a transaction held up come again.
+    reached: usize,
     tally: Tally,
 }
 
@@ -57,10 +60,10 @@ impl Statements for Inserts {
 
     fn step(&mut self, run: &mut StatementRun<'_>, slice: &dyn StepBudget) -> Result<bool> {
         loop {
-            if self.chunk(run) {
+            if self.chunk(run)? {
                 return Ok(true);
             }
-            if slice.is_over() {
+            if run.place.is_blocked() || slice.is_over() {
                 return Ok(false);
             }
         }
@@ -76,18 +79,24 @@ type Admitted<'d> = SmallVec<[(usize, Cow<'d, [u8]>); 1]>;
 
 impl Inserts {
     /// Inserts one batch of documents. Returns whether the command is finished.
-    fn chunk(&mut self, run: &mut StatementRun<'_>) -> bool {
+    fn chunk(&mut self, run: &mut StatementRun<'_>) -> Result<bool> {
         let intake = Intake {
             ids: run.place.ids,
             now: run.place.now(),
         };
+        let start = (self.offset, self.next);
         let mut admitted = Admitted::new();
         let mut over = true;
         let mut refused = None;
         while let Some(value) = run.documents.take_next(&mut self.offset) {
             let index = self.next;
             self.next += 1;
-            if self.tally.repeat(index, run.retry.as_ref()) {
+            let repeated = match index < self.reached {
+                true => self.tally.ran_before(index, run.retry.as_ref()),
+                false => self.tally.repeat(index, run.retry.as_ref()),
+            };
+            self.reached = self.reached.max(self.next);
+            if repeated {
                 continue;
             }
             match run.admit(&run.place).and_then(|()| {
@@ -107,8 +116,9 @@ impl Inserts {
                 break;
             }
         }
+        let mut interrupted = None;
         let (effort, retry) = (&mut run.effort, &mut *run.retry);
-        let go_on = write::add(
+        let added = write::add(
             &run.place,
             effort,
             &admitted,
@@ -118,16 +128,32 @@ impl Inserts {
                     self.tally.done(index, outcome, retry.as_mut());
                     true
                 }
+                Some(error) if error.is_interruption() => {
+                    interrupted = Some(error);
+                    false
+                }
                 Some(error) => self.tally.fail(index, error),
             },
         );
         run.pay(run.place.name());
-        if !go_on {
-            return true;
+        if let Some(error) = interrupted {
+            return Err(error);
         }
-        match refused {
+        match added {
+            Added::All => {}
+            Added::Failed => return Ok(true),
+            Added::Blocked(index) => {
+                (self.offset, self.next) = start;
+                while self.next < index {
+                    run.documents.take_next(&mut self.offset);
+                    self.next += 1;
+                }
+                return Ok(false);
+            }
+        }
+        Ok(match refused {
             Some((index, error)) => !self.tally.fail(index, error),
             None => over,
-        }
+        })
     }
 }

@@ -8,7 +8,7 @@ use crate::value::{DocBuilder, Type, Value};
 
 pub(super) const COMMAND: Command =
     Command::ready("killCursors", Access::Read, "Closes cursors.", run)
-        .with(Flags::STABLE.and(Flags::SECONDARY))
+        .with(Flags::STABLE.and(Flags::SECONDARY).and(Flags::TRANSACTION))
         .needs(Needs::Asked(may));
 
 /// Checks the rights: every user may kill their own cursors, and other cursors only with `killAnyCursor`.

@@ -1,14 +1,17 @@
-//! `commitTransaction` and `abortTransaction`: there is never a transaction to end, so they fail with mongod's messages.
+//! `commitTransaction` and `abortTransaction`.
 
+use super::frame::transaction::{abort, end_cursors};
 use super::{Access, Call, Command, Flags, Needs, Outcome};
+use crate::engine::write::write_conflict;
 use crate::error::{Code, Error, Result};
+use crate::session::InTransaction;
 use crate::value::DocBuilder;
 
 pub(super) const ABORT: Command = Command::ready(
     "abortTransaction",
     Access::Write,
-    "Aborts a transaction (none can be started).",
-    run,
+    "Aborts a transaction.",
+    run_abort,
 )
 .with(FLAGS)
 .needs(Needs::Nothing);
@@ -16,8 +19,8 @@ pub(super) const ABORT: Command = Command::ready(
 pub(super) const COMMIT: Command = Command::ready(
     "commitTransaction",
     Access::Write,
-    "Commits a transaction (none can be started).",
-    run,
+    "Commits a transaction.",
+    run_commit,
 )
 .with(FLAGS)
 .needs(Needs::Nothing);
@@ -27,7 +30,23 @@ const FLAGS: Flags = Flags::ADMIN_ONLY
     .and(Flags::WRITE_CONCERN)
     .and(Flags::TRANSACTION);
 
-fn run(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
+fn run_abort(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
+    let transaction = ended(call)?;
+    abort(call.context, transaction);
+    Ok(Outcome::Reply)
+}
+
+fn run_commit(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
+    let mut transaction = ended(call)?;
+    end_cursors(call.context, &transaction);
+    match transaction.commit(call.now) {
+        Ok(()) => Ok(Outcome::Reply),
+        Err(_) => Err(write_conflict()),
+    }
+}
+
+/// Reads the command and returns the transaction that it ends.
+fn ended(call: &mut Call<'_>) -> Result<InTransaction> {
     for arg in call.args().skip(1) {
         match arg.name() {
             "recoveryToken" => {
@@ -36,16 +55,9 @@ fn run(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
             _ => return Err(arg.unknown()),
         }
     }
-    Err(match call.transaction_number() {
-        None => Error::new(
-            Code::CommandFailed,
-            format!("{} must be run within a transaction", call.command.name),
-        ),
-        Some(number) => Error::new(
-            Code::NoSuchTransaction,
-            format!(
-                "Given transaction number {number} does not match any in-progress transactions."
-            ),
-        ),
-    })
+    let outside = || {
+        let message = format!("{} must be run within a transaction", call.command.name);
+        Error::new(Code::CommandFailed, message)
+    };
+    call.transaction.take().ok_or_else(outside)
 }

@@ -44,7 +44,7 @@ pub(super) fn matching_records<'v>(
                 let descending = index.spec.descending.first() == Some(&true);
                 key::encode(value, descending, &mut bytes);
                 // Entries of expired documents count, too: skipping them takes time under the lock.
-                for (nth, id) in index.holders(&bytes).enumerate() {
+                for (nth, id) in view.holders(index, &bytes).enumerate() {
                     if nth == MOST {
                         return None;
                     }

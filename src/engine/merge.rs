@@ -2,15 +2,17 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::access::SlicePace;
 use super::write::{
-    Changed, Intake, MAX_LOST, Search, Selection, Selector, WriteTarget, collection_for,
+    Blocked, Changed, Intake, MAX_LOST, Search, Selection, Selector, WriteTarget, collection_for,
     insert_batch,
 };
 use super::{ObjectIds, SourceHandles};
 use crate::effort::{Effort, Weigh};
 use crate::error::{Code, Error, Result};
+use crate::interrupt::{run_blocking, tick};
 use crate::query::filter::Filter;
 use crate::query::stage::{
     Endless, Merge, RowBatch, RowContext, Sink, WhenMatched, WhenNotMatched,
@@ -31,6 +33,7 @@ pub struct Merging {
     /// The update of a matched document. For `replace` and `merge` it is a pipeline over `$$new`. Otherwise it is the
     /// client's pipeline, which is parsed when the first row arrives.
     update: Option<Update>,
+    blocked: Blocked,
 }
 
 /// The parts of the server that writing the rows needs.
@@ -76,6 +79,7 @@ pub fn begin(resources: Resources, merge: Arc<Merge>, cx: &RowContext<'_>) -> Re
         update,
         resources,
         merge,
+        blocked: Blocked::default(),
     })
 }
 
@@ -177,6 +181,7 @@ impl Merging {
             outside_lock: resources.outside_lock,
             weigh: resources.weigh,
             at: resources.handles.read_point(),
+            blocked: &self.blocked,
         }
     }
 
@@ -216,15 +221,16 @@ impl Merging {
                 target.catalog,
                 target.database,
                 target.collection,
-                target.now(),
+                target.at,
             )?;
-            let Ok(inserted) = insert_batch(
-                &collection,
-                std::iter::once(admitted.as_ref()),
-                target.now(),
-            ) else {
+            let admitted_once = std::iter::once(admitted.as_ref());
+            let Ok(inserted) = insert_batch(&collection, admitted_once, target.at) else {
                 continue;
             };
+            if inserted.blocked.is_some() {
+                wait_for_transaction()?;
+                continue;
+            }
             match inserted.failed {
                 None => {
                     effort.inserted += (target.weigh)(admitted.len());
@@ -307,6 +313,9 @@ impl Merging {
                         effort,
                     )? {
                         Changed::Done(_) => return Ok(true),
+                        Changed::Again if target.blocked.take().is_some() => {
+                            wait_for_transaction()?
+                        }
                         Changed::Again => {}
                         Changed::None => return Ok(false),
                     }
@@ -339,6 +348,14 @@ impl Merging {
             }
         })
     }
+}
+
+/// Waits a moment for a transaction that has written to the target. A row is written in one step, so it cannot wait like the
+/// statements of a client.
+fn wait_for_transaction() -> Result<()> {
+    tick(u32::MAX)?;
+    run_blocking(|| std::thread::sleep(Duration::from_millis(1)));
+    Ok(())
 }
 
 fn matches_any(

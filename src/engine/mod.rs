@@ -47,4 +47,7 @@ pub use watch::{NextEvent, Watch, fatal};
 
 // Types of storage that are part of the engine's interface.
 pub use crate::storage::expiry::Reaper;
-pub use crate::storage::{Catalog, Collection, LogLimits, ReadPoint, RecordId, SizeLimit};
+pub use crate::storage::{
+    Catalog, Collection, CommitConflict, LogLimits, ReadPoint, RecordId, SizeLimit, Snapshot,
+    Transaction,
+};

@@ -14,7 +14,7 @@ use super::write::{BATCH, Intake, insert_batch};
 use crate::error::{Code, Error, Result};
 use crate::query::stage::{CollectionName, RowBatch, RowContext, Sink};
 use crate::storage::index::IndexSpec;
-use crate::storage::{Catalog, Collection, Namespace};
+use crate::storage::{Catalog, Collection, Namespace, ReadPoint};
 use crate::value::Millis;
 
 /// The temporary collection that is being filled. Dropping this value unfinished drops the collection.
@@ -101,7 +101,7 @@ impl Sink for Out {
                 .collect();
             let admitted = admitted?;
             let documents = admitted.iter().map(AsRef::as_ref);
-            match insert_batch(&self.temporary, documents, now) {
+            match insert_batch(&self.temporary, documents, ReadPoint::at(now)) {
                 Ok(inserted) => {
                     for document in admitted.iter().take(inserted.count) {
                         self.effort.inserted(document.len());

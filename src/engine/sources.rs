@@ -190,7 +190,10 @@ impl EngineSources {
         collection: &str,
         reading: &'f Reading,
     ) -> Result<Option<Planned<'f>>> {
-        let Some(collection) = self.catalog.get(database, collection)? else {
+        let Some(collection) =
+            self.catalog
+                .get_at(database, collection, self.handles.read_point())?
+        else {
             return Ok(None);
         };
         let at = self.handles.read_point();
@@ -269,7 +272,10 @@ impl Sources for EngineSources {
         keys: &[ValueRef<'_>],
         each: &mut dyn FnMut(Doc<'_>, Option<Origin>) -> Result<()>,
     ) -> Result<bool> {
-        let Some(collection) = self.catalog.get(&from.db, &from.coll)? else {
+        let Some(collection) =
+            self.catalog
+                .get_at(&from.db, &from.coll, self.handles.read_point())?
+        else {
             return Ok(true);
         };
         let source = self.handles.add(&collection);

@@ -30,6 +30,8 @@ struct ErrorData {
     message: String,
     /// Further fields of the reply as a BSON document, such as `keyPattern` and `keyValue` of a duplicate key.
     details: Option<Vec<u8>>,
+    /// The entry of `errorLabels`, which tells drivers how to go on.
+    label: Option<&'static str>,
 }
 
 // === impl Error ===
@@ -40,6 +42,7 @@ impl Error {
             code,
             message: message.into(),
             details: None,
+            label: None,
         }))
     }
 
@@ -74,6 +77,12 @@ impl Error {
         self
     }
 
+    #[must_use]
+    pub fn with_label(mut self, label: &'static str) -> Self {
+        self.0.label = Some(label);
+        self
+    }
+
     /// Puts `context` in front of the message, as mongod does: `context :: caused by :: message`.
     #[must_use]
     pub fn caused(mut self, context: &str) -> Self {
@@ -87,7 +96,10 @@ impl Error {
 
     /// Returns whether the error ends the whole command, not only one of its statements.
     pub fn is_interruption(&self) -> bool {
-        matches!(self.0.code, Code::Interrupted | Code::MaxTimeMSExpired)
+        matches!(
+            self.0.code,
+            Code::Interrupted | Code::MaxTimeMSExpired | Code::WriteConflict
+        )
     }
 
     pub fn message(&self) -> &str {
@@ -96,6 +108,10 @@ impl Error {
 
     pub fn details(&self) -> Option<&[u8]> {
         self.0.details.as_deref()
+    }
+
+    pub fn label(&self) -> Option<&'static str> {
+        self.0.label
     }
 }
 

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use super::cursor_budget::{self, CursorBudget, CursorShare};
 use super::{Idle, ReplyBatch, SessionId};
 use crate::effort::Effort;
-use crate::engine::ReadPoint;
+use crate::engine::{ReadPoint, Snapshot};
 use crate::error::{Code, Error, Result};
 use crate::value::DocBuf;
 use crate::wait::{Flag, Wait};
@@ -76,6 +76,10 @@ pub struct CursorInfo {
     /// `db.collection`
     pub namespace: Arc<str>,
     pub session: Option<SessionId>,
+    /// The number of the transaction that it belongs to.
+    pub transaction: Option<i64>,
+    /// The snapshot that it reads, if that is its own.
+    pub snapshot: Option<Arc<Snapshot>>,
     /// The digest of the user who opened it, if logins are required.
     pub owner: Option<[u8; 32]>,
     pub no_timeout: bool,
@@ -340,6 +344,8 @@ impl CursorInfo {
         Self {
             namespace: namespace.into(),
             session,
+            transaction: None,
+            snapshot: None,
             owner: None,
             no_timeout: false,
             awaits: false,

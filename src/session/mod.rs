@@ -1,7 +1,8 @@
-//! State that outlives a single command: logical sessions, the outcomes of retryable writes, open cursors.
+//! State that outlives a single command: logical sessions, the outcomes of retryable writes, transactions, open cursors.
 //!
 //! A command with a session id and a transaction number checks its session out ([`Session::check_out`]), asks which of its
-//! statements have run before ([`Retry::outcome`]) and records those that it runs ([`Retry::record`]). A read that has rows
+//! statements have run before ([`Retry::outcome`]) and records those that it runs ([`Retry::record`]). A command of a transaction
+//! checks out the transaction instead ([`Session::join`]). A read that has rows
 //! left stores its [`Source`] in [`Cursors`] until a getMore continues it. Unused sessions and cursors are removed: idle
 //! times are counted in [`Idle`] minutes, so that a use need not read a clock. This module knows no command and no socket.
 
@@ -13,10 +14,12 @@ mod idle;
 mod outcome_budget;
 mod retry;
 mod sessions;
+mod transaction;
 
 pub use batch::ReplyBatch;
 pub use cursors::{CursorId, CursorInfo, Cursors, Fill, OpenCursor, Source};
 pub use id::SessionId;
 pub use idle::Idle;
 pub use retry::{Retry, StatementOutcome};
-pub use sessions::{Busy, SESSION_MINUTES, Session, Sessions};
+pub use sessions::{Busy, SESSION_MINUTES, Session, Sessions, TransactionCounts};
+pub use transaction::{InTransaction, Joining, TransactionStart, too_old};

@@ -7,14 +7,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use dashmap::DashMap;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 
 use super::outcome_budget::{self, OutcomeBudget, OutcomeShare};
 use super::retry::{CompletedStatements, weight};
+use super::transaction::TransactionState;
 use super::{Idle, Retry, SessionId};
 use crate::error::{Code, Error, Result};
+use crate::value::Millis;
 
 /// The time after which an unused session is removed (`logicalSessionTimeoutMinutes`).
 pub const SESSION_MINUTES: u32 = 30;
@@ -28,23 +30,35 @@ pub struct Sessions {
     count: AtomicUsize,
     idle: Idle,
     outcomes: Arc<OutcomeBudget>,
+    transactions: Arc<TransactionCounts>,
 }
 
-/// A logical session: its latest retryable write, and when it was last used.
+/// How many transactions there were, and are.
+#[derive(Debug, Default)]
+pub struct TransactionCounts {
+    pub started: AtomicUsize,
+    pub committed: AtomicUsize,
+    pub aborted: AtomicUsize,
+}
+
+/// A logical session: its latest retryable write or transaction, and when it was last used.
 pub struct Session {
     id: SessionId,
     outcomes: Arc<OutcomeBudget>,
+    transactions: Arc<TransactionCounts>,
     /// The minute of the last use.
     used: AtomicU32,
     /// Ended or expired: a holder must look the session up again.
     over: AtomicBool,
-    state: Mutex<RetryState>,
+    state: Mutex<SessionState>,
 }
 
-/// The latest retryable write. A command that checks the session out takes the outcomes out of it.
-struct RetryState {
-    checked_out: bool,
-    number: i64,
+/// The latest retryable write or transaction. A command that checks the session out takes the outcomes, or the transaction,
+/// out of it.
+pub(super) struct SessionState {
+    pub checked_out: bool,
+    pub number: i64,
+    pub transaction: TransactionState,
     done: CompletedStatements,
     /// The outcomes' share of the memory budget, if they are large.
     part: Option<OutcomeShare>,
@@ -77,6 +91,7 @@ impl Sessions {
             count: AtomicUsize::new(0),
             idle,
             outcomes: OutcomeBudget::new(limit),
+            transactions: Arc::default(),
         }
     }
 
@@ -114,11 +129,13 @@ impl Sessions {
             Arc::new(Session {
                 id: *id,
                 outcomes: Arc::clone(&self.outcomes),
+                transactions: Arc::clone(&self.transactions),
                 used: AtomicU32::new(self.idle.minute()),
                 over: AtomicBool::new(false),
-                state: Mutex::new(RetryState {
+                state: Mutex::new(SessionState {
                     checked_out: false,
                     number: -1,
+                    transaction: TransactionState::None,
                     done: CompletedStatements::new(),
                     part: None,
                     wrote: false,
@@ -157,14 +174,39 @@ impl Sessions {
     }
 
     fn retain(&self, mut keep: impl FnMut(&Session) -> bool) {
+        let mut ended = Vec::new();
         self.known.retain(|_, session| {
             let keep = keep(session);
             if !keep {
-                session.close();
+                ended.push(Arc::clone(session));
                 self.count.fetch_sub(1, Ordering::Relaxed);
             }
             keep
         });
+        // Their transactions lock collections, so no shard is locked meanwhile.
+        for session in ended {
+            session.close();
+        }
+    }
+
+    /// Returns how many transactions there were.
+    pub fn transactions(&self) -> &TransactionCounts {
+        &self.transactions
+    }
+
+    /// Aborts the transactions whose time is over.
+    pub fn expire_transactions(&self, now: Millis) {
+        if self.transactions.open() == 0 {
+            return;
+        }
+        let all: Vec<_> = self
+            .known
+            .iter()
+            .map(|session| Arc::clone(&session))
+            .collect();
+        for session in all {
+            session.expire(now);
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -194,21 +236,26 @@ impl Session {
             return Err(Error::new(
                 Code::TransactionTooOld,
                 format!(
-                    "Retryable write with txnNumber {number} is prohibited on session {} because a newer retryable write \
-                     with txnNumber {} has already started on this session.",
-                    self.id, state.number
+                    "Retryable write with txnNumber {number} is prohibited on session {} because a newer {} with txnNumber \
+                     {} has already started on this session.",
+                    self.id,
+                    state.kind(),
+                    state.number
                 ),
             ));
         }
         if state.checked_out {
-            let awaited = state.awaited.get_or_insert_default();
-            let given_back = Arc::clone(awaited).notified_owned();
-            return Ok(Err(Busy { given_back }));
+            return Ok(Err(state.busy()));
         }
+        let mut before = TransactionState::None;
         if number > state.number {
-            state.number = number;
-            state.done = CompletedStatements::new();
-            state.forgotten = false;
+            state.begin(number);
+            before = std::mem::take(&mut state.transaction);
+        } else if !matches!(state.transaction, TransactionState::None) {
+            return Err(Error::new(
+                Code::IncompleteTransactionHistory,
+                "Cannot retry a retryable write that has been converted into a transaction",
+            ));
         }
         if state.forgotten {
             return Err(Error::new(
@@ -222,6 +269,7 @@ impl Session {
         state.checked_out = true;
         let done = std::mem::take(&mut state.done);
         drop(state);
+        self.give_up(before);
         Ok(Ok(Retry::new(Arc::clone(self), number, done)))
     }
 
@@ -229,10 +277,7 @@ impl Session {
         let counted = outcome_budget::counted(weight(&done));
         let mut state = self.state.lock();
         debug_assert!(state.checked_out && state.number == number);
-        state.checked_out = false;
-        if let Some(awaited) = state.awaited.take() {
-            awaited.notify_waiters();
-        }
+        state.end_check_out();
         // A session that has ended is never asked again.
         if self.over.load(Ordering::Acquire) {
             return;
@@ -271,6 +316,106 @@ impl Session {
         let mut state = self.state.lock();
         state.done = CompletedStatements::new();
         state.part = None;
+        let transaction = std::mem::take(&mut state.transaction);
+        drop(state);
+        self.give_up(transaction);
+    }
+
+    pub(super) fn id(&self) -> SessionId {
+        self.id
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, SessionState> {
+        self.state.lock()
+    }
+
+    /// Takes back what a command of a transaction has checked out.
+    pub(super) fn return_transaction(&self, transaction: TransactionState) {
+        let mut state = self.state.lock();
+        state.end_check_out();
+        state.transaction = transaction;
+        // A session that has ended has no transaction.
+        if self.over.load(Ordering::Acquire) {
+            let transaction = std::mem::take(&mut state.transaction);
+            drop(state);
+            self.give_up(transaction);
+        }
+    }
+
+    /// Counts a transaction that has ended.
+    pub(super) fn count_ended(&self, committed: bool) {
+        let counter = match committed {
+            true => &self.transactions.committed,
+            false => &self.transactions.aborted,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn count_started(&self) {
+        self.transactions.started.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns the error that the session has gone on to a newer number.
+    pub(super) fn too_old(&self, number: i64, state: &SessionState) -> Error {
+        let counter = match state.transaction {
+            TransactionState::None => -1,
+            _ => 0,
+        };
+        Error::new(
+            Code::TransactionTooOld,
+            format!(
+                "Cannot start transaction with {{ txnNumber: {number} }} on session {} because a newer {} with \
+                 txnNumberAndRetryCounter {{ txnNumber: {}, txnRetryCounter: {counter} }} has already started on this \
+                 session.",
+                self.id,
+                state.kind(),
+                state.number
+            ),
+        )
+    }
+}
+
+// === impl SessionState ===
+
+impl SessionState {
+    /// Goes on to a newer number.
+    pub fn begin(&mut self, number: i64) {
+        self.number = number;
+        self.done = CompletedStatements::new();
+        self.forgotten = false;
+    }
+
+    /// Returns what the present number stands for.
+    fn kind(&self) -> &'static str {
+        match self.transaction {
+            TransactionState::None => "retryable write",
+            _ => "transaction",
+        }
+    }
+
+    /// Returns a wait for the command that has checked the session out.
+    pub fn busy(&mut self) -> Busy {
+        let awaited = self.awaited.get_or_insert_default();
+        Busy {
+            given_back: Arc::clone(awaited).notified_owned(),
+        }
+    }
+
+    fn end_check_out(&mut self) {
+        self.checked_out = false;
+        if let Some(awaited) = self.awaited.take() {
+            awaited.notify_waiters();
+        }
+    }
+}
+
+// === impl TransactionCounts ===
+
+impl TransactionCounts {
+    /// Returns how many transactions are open.
+    pub fn open(&self) -> usize {
+        let ended = self.committed.load(Ordering::Relaxed) + self.aborted.load(Ordering::Relaxed);
+        self.started.load(Ordering::Relaxed).saturating_sub(ended)
     }
 }
 

@@ -22,10 +22,14 @@ impl<'a> View<'a> {
 
     #[inline]
     fn by_hash(&self, hash: u64, is_it: impl Fn(&[u8]) -> bool) -> Option<(RecordId, Stored<'a>)> {
+        if let Some(past) = self.past() {
+            let outside = || past.by_id(hash).find_map(|id| self.at(id, &is_it));
+            return self.among(hash, &is_it).or_else(outside);
+        }
         // Release the map's lock before reading the document. The document is probably not in the cache, and a read behind
         // a lock waits for the reads before it.
         let likely = self.ids().find(hash, Some)?;
-        self.at(likely, &is_it).or_else(|| self.among(hash, is_it))
+        self.at(likely, &is_it).or_else(|| self.among(hash, &is_it))
     }
 
     #[inline]

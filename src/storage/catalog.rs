@@ -12,8 +12,8 @@ use uuid::Uuid;
 use super::collection::LOCK_TIMEOUT;
 use super::namespace::Names;
 use super::{
-    Collection, CollectionOptions, LogOp, LogSubject, Namespace, ReadPoint, Rules, Shared,
-    SizeLimit, View,
+    Collection, CollectionOptions, LogOp, LogSubject, LogicalClock, Namespace, ReadPoint, Rules,
+    Shared, SizeLimit, View,
 };
 use crate::clock::{self, Clock};
 use crate::error::{Code, Error};
@@ -39,6 +39,8 @@ type Databases = Option<AHashMap<String, String>>;
 pub enum CreateError {
     Exists,
     OtherCase(OtherCase),
+    /// A transaction wants to create it, and another one has done so and not committed.
+    Conflict,
 }
 
 /// The error that a write to this collection failed half-way. The collection can only be dropped.
@@ -53,6 +55,32 @@ impl From<Damaged> for Error {
                 "the collection {name} is closed because a write to it failed half-way: drop it, or restart the server"
             ),
         )
+    }
+}
+
+/// Why a reader cannot have a collection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unreadable {
+    Damaged(Damaged),
+    /// It was dropped or renamed since the reader's snapshot.
+    Vanished,
+}
+
+impl From<Damaged> for Unreadable {
+    fn from(damaged: Damaged) -> Self {
+        Self::Damaged(damaged)
+    }
+}
+
+impl From<Unreadable> for Error {
+    fn from(reason: Unreadable) -> Self {
+        match reason {
+            Unreadable::Damaged(damaged) => damaged.into(),
+            Unreadable::Vanished => Self::new(
+                Code::SnapshotUnavailable,
+                "Unable to read from a snapshot due to pending collection catalog changes; please retry the operation.",
+            ),
+        }
     }
 }
 
@@ -121,10 +149,40 @@ impl Catalog {
         let Some(entry) = self.collections.get(&(database, collection) as &dyn Names) else {
             return Ok(None);
         };
-        match entry.is_damaged() {
-            false => Ok(Some(Arc::clone(&entry))),
-            true => Err(Damaged(entry.key().clone())),
+        match (entry.is_damaged(), entry.creator()) {
+            (false, None) => Ok(Some(Arc::clone(&entry))),
+            (false, Some(_)) => Ok(None),
+            (true, _) => Err(Damaged(entry.key().clone())),
         }
+    }
+
+    /// Returns the collection of that name for a reader at this point: a transaction also finds those that it has created.
+    pub fn get_at(
+        &self,
+        database: &str,
+        collection: &str,
+        at: ReadPoint,
+    ) -> Result<Option<Arc<Collection>>, Unreadable> {
+        let name = (database, collection);
+        if let Some(time) = at.as_of()
+            && self.shared.snapshots.has_vanished(name, time)
+        {
+            return Err(Unreadable::Vanished);
+        }
+        if at.is_in_transaction()
+            && let Some(entry) = self.collections.get(&(database, collection) as &dyn Names)
+            && entry.creator() == at.transaction()
+        {
+            return Ok(Some(Arc::clone(&entry)));
+        }
+        Ok(self.get(database, collection)?)
+    }
+
+    /// Notes that the collection of a name was dropped or renamed.
+    fn note_vanished(&self, name: &Namespace) {
+        // No moment: the next logical time is enough.
+        let time = self.shared.time.tick(Millis(0));
+        self.shared.snapshots.note_vanished(name, time);
     }
 
     /// Returns the collection, and whether this call created it.
@@ -150,24 +208,70 @@ impl Catalog {
         now: Millis,
         prepare: impl FnOnce(&mut Rules<'_>),
     ) -> Result<Arc<Collection>, CreateError> {
+        self.create_at(namespace, options, ReadPoint::at(now), prepare)
+    }
+
+    /// Creates a collection. If a transaction does so, nobody else finds it before the commit; another client that creates
+    /// it meanwhile comes first, and the transaction ends with a conflict.
+    pub fn create_at(
+        &self,
+        namespace: Namespace,
+        options: CollectionOptions,
+        at: ReadPoint,
+        prepare: impl FnOnce(&mut Rules<'_>),
+    ) -> Result<Arc<Collection>, CreateError> {
         let mut alone = self.alone();
         self.check_case(namespace.database(), &mut alone)
             .map_err(CreateError::OtherCase)?;
-        match self.collections.entry(namespace) {
-            Entry::Occupied(_) => Err(CreateError::Exists),
+        let creator = at.transaction();
+        if creator.is_none() {
+            self.evict_uncommitted(&namespace);
+        }
+        let made = match self.collections.entry(namespace) {
+            Entry::Occupied(entry) => {
+                let by_other = entry.get().creator().is_some_and(|by| Some(by) != creator);
+                return Err(match by_other {
+                    true => CreateError::Conflict,
+                    false => CreateError::Exists,
+                });
+            }
             Entry::Vacant(entry) => {
                 let made = self.made(entry.key(), options);
-                made.set_up(now, prepare);
-                made.shared().record_created(now);
+                made.set_up(at.now(), prepare);
+                match creator {
+                    None => made.shared().record_created(at.now()),
+                    Some(creator) => made.set_creator(creator),
+                }
                 entry.insert(Arc::clone(&made));
-                Ok(made)
+                made
             }
+        };
+        if let Some(creator) = creator {
+            self.shared.transactions.join(creator, Arc::clone(&made));
+        }
+        Ok(made)
+    }
+
+    /// Removes a collection of that name which a transaction has created and not committed. Call it under `changing`.
+    fn evict_uncommitted(&self, name: &Namespace) {
+        let uncommitted = |_: &Namespace, there: &Arc<Collection>| there.creator().is_some();
+        if let Some((_, evicted)) = self.collections.remove_if(name, uncommitted) {
+            evicted.discard();
+        }
+    }
+
+    /// Removes a collection whose creator has aborted.
+    pub(super) fn remove_uncommitted(&self, collection: &Arc<Collection>) {
+        let _alone = self.alone();
+        let same = |_: &Namespace, there: &Arc<Collection>| Arc::ptr_eq(there, collection);
+        if let Some((_, removed)) = self.collections.remove_if(&collection.namespace(), same) {
+            removed.discard();
         }
     }
 
     /// Acquires the lock for changes of the catalog. The thread that holds it may itself be waiting for a collection that
     /// is locked by a long computation.
-    fn alone(&self) -> MutexGuard<'_, Databases> {
+    pub(super) fn alone(&self) -> MutexGuard<'_, Databases> {
         self.changing
             .try_lock_for(LOCK_TIMEOUT)
             .unwrap_or_else(|| run_blocking(|| self.changing.lock()))
@@ -175,7 +279,8 @@ impl Catalog {
 
     fn made(&self, namespace: &Namespace, options: CollectionOptions) -> Arc<Collection> {
         let made = Collection::new(namespace.clone(), options).with_limit(self.limit);
-        Arc::new(made.with(self.clock.clone(), Arc::clone(&self.shared)))
+        let made = made.with(self.clock.clone(), Arc::clone(&self.shared));
+        Arc::new_cyclic(|me| made.known_as(me))
     }
 
     /// Drops a collection; if `uuid` is given, only the collection with that UUID. Callers that still hold the collection
@@ -189,9 +294,11 @@ impl Catalog {
     ) -> Option<Arc<Collection>> {
         let mut alone = self.alone();
         let name = Namespace::new(database, collection);
-        let meant =
-            |_: &Namespace, there: &Arc<Collection>| uuid.is_none_or(|uuid| uuid == there.uuid());
+        let meant = |_: &Namespace, there: &Arc<Collection>| {
+            there.creator().is_none() && uuid.is_none_or(|uuid| uuid == there.uuid())
+        };
         let (_, dropped) = self.collections.remove_if(&name, meant)?;
+        self.note_vanished(&name);
         *alone = None;
         retire(&dropped, now);
         Some(dropped)
@@ -208,6 +315,7 @@ impl Catalog {
             .collect();
         for name in &names {
             if let Some((_, dropped)) = self.collections.remove(name) {
+                self.note_vanished(name);
                 retire(&dropped, now);
             }
         }
@@ -262,7 +370,8 @@ impl Catalog {
     }
 
     fn found(&self, name: &Namespace) -> Option<Arc<Collection>> {
-        self.collections.get(name).map(|there| Arc::clone(&there))
+        let there = self.collections.get(name)?;
+        there.creator().is_none().then(|| Arc::clone(&there))
     }
 
     fn place<E: From<RenameError>>(
@@ -277,6 +386,7 @@ impl Catalog {
         if from == *to {
             return Ok(()); // it has its own place
         }
+        self.evict_uncommitted(to);
         let replaced = self.found(to);
         // A damaged collection must not get another name, and no collection may be dropped for it.
         for (of, name) in [(Some(moved), &from), (replaced.as_ref(), to)] {
@@ -286,6 +396,8 @@ impl Catalog {
         }
         let replaced_uuid = replaced.as_ref().map(|replaced| replaced.uuid());
         let take_place = || {
+            self.note_vanished(&from);
+            self.note_vanished(to);
             self.collections.remove(&from);
             // The only place where a thread that holds one collection's lock waits for another's. Until now `moved` has a
             // name of its own.
@@ -349,7 +461,7 @@ impl Catalog {
         let mut all: Vec<_> = self
             .collections
             .iter()
-            .filter(|entry| wanted(entry.key()))
+            .filter(|entry| wanted(entry.key()) && entry.creator().is_none())
             .map(|entry| (entry.key().clone(), Arc::clone(entry.value())))
             .collect();
         all.sort_by(|a, b| a.0.cmp(&b.0));
@@ -361,6 +473,7 @@ impl Catalog {
         let mut names: Vec<String> = self
             .collections
             .iter()
+            .filter(|entry| entry.creator().is_none())
             .map(|e| e.key().database().to_owned())
             .collect();
         names.sort_unstable();
@@ -408,6 +521,11 @@ impl Catalog {
         for collection in self.every() {
             while !collection.follow_back(clock::monotonic() + SWEEP_SLICE) {}
         }
+    }
+
+    /// Returns the order of all writes.
+    pub fn time(&self) -> &LogicalClock {
+        &self.shared.time
     }
 
     /// Returns how many expired documents have been freed since the start.

@@ -21,9 +21,11 @@
 //! | a shard of `Catalog::collections` | the map from names to collections | a lookup |
 //! | a shard of `IdMap` | the map from an `_id` to its record; only under `Collection::state` | a lookup |
 //! | `ChangeLog::kept` | the log of changes, and the order of their times | an entry, or a look at some hundred |
+//! | `Snapshots::times`, then `Snapshots::vanished`; `Transactions::joined` | which snapshots and transactions are open | a lookup |
 //!
-//! - A thread holds the lock of one collection at a time. The exception is `Catalog::place`: under `changing` it locks the
-//!   collection that is replaced, then the one that is renamed, and both before the shards of their names.
+//! - A thread holds the lock of one collection at a time, with two exceptions. `Catalog::place` locks, under `changing`, the
+//!   collection that is replaced, then the one that is renamed, and both before the shards of their names. The commit of a
+//!   transaction that wrote to several collections locks all of them, in the order of their UUIDs and also under `changing`.
 //! - `Catalog::create` sets up a new collection while it holds the shard of its name. This is safe because no other thread
 //!   can find that collection yet. All other code releases the shard before it locks a collection (`Catalog::get`,
 //!   `Catalog::each`).
@@ -40,6 +42,7 @@
 //! `LoginState::login`, then `Users::all`. The remaining locks (fail points, parameters, budgets, TLS) are held only to read
 //! or change one value.
 
+mod buffered;
 mod by_id;
 mod catalog;
 mod change_log;
@@ -59,11 +62,14 @@ mod rules;
 mod segment;
 mod segments;
 mod shared;
+mod snapshots;
 mod stored;
+mod transaction;
+mod versions;
 mod view;
 mod writer;
 
-pub use catalog::{Catalog, CreateError, Damaged, OtherCase, RenameError, free};
+pub use catalog::{Catalog, CreateError, Damaged, OtherCase, RenameError, Unreadable, free};
 pub use change_log::{
     ChangeLog, HistoryLost, Images, LogEntry, LogLimits, LogOp, LogPosition, LogSubject, NoDelta,
     UpdateDelta,
@@ -78,6 +84,9 @@ pub use read_point::ReadPoint;
 pub use record::RecordId;
 pub use rules::{IndexChange, IndexSelection, Rules};
 pub use shared::Shared;
+pub use snapshots::Snapshot;
 pub use stored::{Stored, Totals};
+pub use transaction::{CommitConflict, Transaction};
+pub use versions::TransactionId;
 pub use view::View;
 pub use writer::{Before, New, NewTtl, Refused, UniqueIndex, Writer, Written};

@@ -12,6 +12,8 @@ pub struct RecordId(pub u64);
 
 impl RecordId {
     pub const FIRST: Self = Self(0);
+    /// The first id of documents that a transaction has added and not committed. No segment has such a number.
+    pub(super) const PROVISIONAL: Self = Self(1 << 63);
 
     pub(super) fn new(segment: u64, slot: u16) -> Self {
         Self(segment << 16 | u64::from(slot))
@@ -23,6 +25,10 @@ impl RecordId {
 
     pub(super) fn slot(self) -> u16 {
         self.0 as u16
+    }
+
+    pub(super) fn is_provisional(self) -> bool {
+        self >= Self::PROVISIONAL
     }
 
     pub fn next(self) -> Self {

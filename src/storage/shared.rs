@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::snapshots::Snapshots;
+use super::transaction::Transactions;
 use super::{ChangeLog, LogOp, LogSubject, LogicalClock};
 use crate::value::Millis;
 
@@ -15,6 +17,8 @@ pub struct Shared {
     pub time: LogicalClock,
     /// What was written, for those who follow it.
     pub log: ChangeLog,
+    pub(super) snapshots: Snapshots,
+    pub(super) transactions: Transactions,
 }
 
 // === impl Shared ===

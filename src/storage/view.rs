@@ -8,7 +8,8 @@ use uuid::Uuid;
 use super::collection::State;
 use super::contents::Contents;
 use super::idmap::IdMap;
-use super::index::{ID_INDEX, Index, IndexKeys, IndexNumber, IndexUsage};
+use super::index::{Entry, ID_INDEX, Index, IndexKeys, IndexNumber, IndexUsage, split};
+use super::versions::Past;
 use super::{CollectionOptions, Namespace, ReadPoint, RecordId, Stored, Totals};
 use crate::ttl::{DefaultTtl, End, TsIndex};
 use crate::value::{Doc, Millis};
@@ -50,8 +51,25 @@ impl<'a> View<'a> {
         self.state.id_usage()
     }
 
+    /// Returns what differs from the present, for a reader with a snapshot.
+    #[inline]
+    pub(super) fn past(&self) -> Option<Past<'a>> {
+        Past::of(self.contents(), self.at)
+    }
+
     #[inline]
     pub fn get(&self, id: RecordId) -> Option<Stored<'a>> {
+        if let Some(past) = self.past()
+            && let Some(version) = past.version(id)
+        {
+            return version;
+        }
+        self.present(id)
+    }
+
+    /// Returns the document as it is now, whatever the snapshot.
+    #[inline]
+    pub(super) fn present(&self, id: RecordId) -> Option<Stored<'a>> {
         let stored = self
             .contents()
             .segments()
@@ -107,6 +125,34 @@ impl<'a> View<'a> {
         from: RecordId,
         mut each: impl FnMut(RecordId, Stored<'a>) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
+        match self.past() {
+            None => self.each_present_up(from, each),
+            Some(past) => {
+                let mut changed = past.up(from).peekable();
+                self.each_present_up(from, |id, stored| {
+                    while let Some((other, version)) = changed.next_if(|(other, _)| *other < id) {
+                        version
+                            .map_or(ControlFlow::Continue(()), |version| each(other, version))?;
+                    }
+                    match changed.next_if(|(other, _)| *other == id) {
+                        Some((_, Some(version))) => each(id, version),
+                        Some((_, None)) => ControlFlow::Continue(()),
+                        None => each(id, stored),
+                    }
+                })?;
+                changed.try_for_each(|(id, version)| {
+                    version.map_or(ControlFlow::Continue(()), |version| each(id, version))
+                })
+            }
+        }
+    }
+
+    #[inline]
+    fn each_present_up<B>(
+        &self,
+        from: RecordId,
+        mut each: impl FnMut(RecordId, Stored<'a>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
         for (number, segment) in self.contents().segments().from(from.segment()) {
             let slot = if number == from.segment() {
                 from.slot()
@@ -123,6 +169,34 @@ impl<'a> View<'a> {
     /// Calls `each` for all documents from that record back to the first, against the natural order.
     #[inline]
     pub fn each_down<B>(
+        &self,
+        from: RecordId,
+        mut each: impl FnMut(RecordId, Stored<'a>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        match self.past() {
+            None => self.each_present_down(from, each),
+            Some(past) => {
+                let mut changed = past.down(from).peekable();
+                self.each_present_down(from, |id, stored| {
+                    while let Some((other, version)) = changed.next_if(|(other, _)| *other > id) {
+                        version
+                            .map_or(ControlFlow::Continue(()), |version| each(other, version))?;
+                    }
+                    match changed.next_if(|(other, _)| *other == id) {
+                        Some((_, Some(version))) => each(id, version),
+                        Some((_, None)) => ControlFlow::Continue(()),
+                        None => each(id, stored),
+                    }
+                })?;
+                changed.try_for_each(|(id, version)| {
+                    version.map_or(ControlFlow::Continue(()), |version| each(id, version))
+                })
+            }
+        }
+    }
+
+    #[inline]
+    fn each_present_down<B>(
         &self,
         from: RecordId,
         mut each: impl FnMut(RecordId, Stored<'a>) -> ControlFlow<B>,
@@ -153,6 +227,9 @@ impl<'a> View<'a> {
 
     /// Returns the newest record. The scans of a statement stop here, so that it never reads its own inserts.
     pub fn newest(&self) -> RecordId {
+        if let Some(past) = self.past() {
+            return past.newest();
+        }
         match self.contents().segments().last() {
             Some((number, segment)) => RecordId::new(number, segment.last_id()),
             None => RecordId::FIRST,
@@ -182,6 +259,34 @@ impl<'a> View<'a> {
 
     pub fn way(&self, name: &str) -> Option<&'a Index> {
         self.ways().iter().find(|index| index.spec.name == name)
+    }
+
+    /// Returns the records with exactly that key in an index.
+    pub fn holders(
+        &self,
+        index: &'a Index,
+        key: &'a [u8],
+    ) -> impl Iterator<Item = RecordId> + use<'a> {
+        let past = self.past();
+        let changed = past.map(|past| past.entries(index)).unwrap_or_default();
+        let changed = changed
+            .into_iter()
+            .filter(move |entry| entry.starts_with(key));
+        let present = index.holders(key);
+        present
+            .filter(move |id| past.is_none_or(|past| past.version(*id).is_none()))
+            .chain(changed.map(|entry| split(&entry).1))
+    }
+
+    /// Returns the entries that replace those of changed records in an index, for a reader with a snapshot. Present entries
+    /// count only if [`View::is_unchanged`] says so.
+    pub fn changed_entries(&self, index: &Index) -> Option<Vec<Entry>> {
+        self.past().map(|past| past.entries(index))
+    }
+
+    /// Returns whether the reader sees the record as it is now.
+    pub fn is_unchanged(&self, id: RecordId) -> bool {
+        self.past().is_none_or(|past| past.version(id).is_none())
     }
 
     /// Returns the index with that number, which the caller has seen before.

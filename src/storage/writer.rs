@@ -13,7 +13,7 @@ use super::stored::Stamp;
 use super::{Cap, CollectionOptions, ReadPoint, RecordId, Stored, UpdateDelta, View};
 use crate::error::Error;
 use crate::ttl::OwnTtl;
-use crate::value::{Doc, Millis, Patch};
+use crate::value::{ClusterTime, Doc, Millis, Patch};
 
 /// A writer under the exclusive lock.
 pub struct Writer<'a> {
@@ -22,6 +22,12 @@ pub struct Writer<'a> {
     pub(super) now: Millis,
     /// Documents that had expired by this moment are gone for this writer. At least `now`.
     pub(super) seen: Millis,
+    /// Where it reads. In a transaction it writes into the transaction's buffer ([`super::buffered`]).
+    pub(super) at: ReadPoint,
+    /// The logical time of all its changes, if they belong to a transaction that commits.
+    pub(super) time: Option<ClusterTime>,
+    /// Whether this is the transaction's first write to the collection.
+    pub(super) joins: bool,
 }
 
 /// Why a write was refused. Nothing has changed then.
@@ -36,6 +42,15 @@ pub enum Refused {
     Unindexable(Error),
     /// The document is larger than the server accepts.
     TooLarge(Error),
+    /// A transaction has written to the document or the key and has not ended. The caller waits
+    /// ([`Writer::released`]) and tries again.
+    Claimed,
+    /// For a transaction: another one has written to the document or the key first.
+    Conflict,
+    /// For a transaction: the collection is capped.
+    Capped,
+    /// For a transaction: the writes of all transactions together take too much memory.
+    TransactionTooLarge,
 }
 
 /// A unique index whose key is taken, with the data for the error message.
@@ -70,8 +85,8 @@ pub enum New {
 /// What the caller knows about a document that it is about to write to, besides its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Before {
-    ts: Millis,
-    own: OwnTtl,
+    pub(super) ts: Millis,
+    pub(super) own: OwnTtl,
     len: usize,
 }
 
@@ -85,12 +100,29 @@ pub struct Written {
     pub len: usize,
 }
 
-type AllKeys = SmallVec<[IndexKeys; 2]>;
+pub(super) type AllKeys = SmallVec<[IndexKeys; 2]>;
 
 /// The keys of a document in each index before and after a write.
 struct Rekeyed {
     before: AllKeys,
     after: AllKeys,
+}
+
+// === impl Refused ===
+
+impl Refused {
+    /// The key of a unique index is taken.
+    pub(super) fn duplicate(index: &Index, key: &KeyBytes, holder: RecordId) -> Self {
+        let spec = UniqueIndex {
+            name: index.spec.name.clone(),
+            key: index.spec.key.clone(),
+            taken: key.clone(),
+        };
+        Self::Duplicate {
+            index: Some(Box::new(spec)),
+            holder,
+        }
+    }
 }
 
 // === impl NewTtl ===
@@ -131,7 +163,17 @@ impl<'a> Writer<'a> {
             state,
             now: now.min(seen),
             seen,
+            at: ReadPoint::at(seen),
+            time: None,
+            joins: false,
         }
+    }
+
+    /// Makes it a writer at this read point: of a transaction, if that says so.
+    #[must_use]
+    pub(super) fn reading(mut self, at: ReadPoint) -> Self {
+        self.at = at.moved_to(self.seen);
+        self
     }
 
     #[inline]
@@ -150,18 +192,24 @@ impl<'a> Writer<'a> {
 
     /// Returns what a reader would see now.
     pub fn view(&self) -> View<'_> {
-        View::new(self.state, ReadPoint::at(self.seen))
+        View::new(self.state, self.at)
     }
 
     /// Adds a document, which has an `_id`. Removes expired documents that hold its `_id` or a unique key.
     pub fn insert(&mut self, bytes: &[u8]) -> Result<RecordId, Refused> {
         self.check_size(bytes)?;
+        if self.at.is_in_transaction() {
+            return self.buffer_insert(bytes);
+        }
         let doc = Doc::new(bytes);
         let mut in_the_way: SmallVec<[RecordId; 2]> = SmallVec::new();
         let (hash, holder) = with_id_key(doc, |key| {
             let hash = self.contents().ids().hash(key);
             (hash, self.holder(hash, key))
         });
+        if self.has_claims() {
+            self.check_id_claims(hash, holder)?;
+        }
         if let Some(holder) = holder {
             if self.is_visible(holder) {
                 return Err(Refused::Duplicate {
@@ -183,11 +231,27 @@ impl<'a> Writer<'a> {
             keys: &keys,
             stamp,
         };
-        let id = self.state.contents_mut().commit(self.now, change);
+        let id = self.commit(change);
         if let Some(cap) = self.state.options().cap {
             self.make_room(cap, id);
         }
         Ok(id)
+    }
+
+    /// Tells the log of changes that the collection was created.
+    pub(super) fn record_created(&self) {
+        self.state.record_created(self.now);
+    }
+
+    /// Applies a change at the next logical time.
+    #[inline(always)]
+    pub(super) fn commit(&mut self, change: Change<'_>) -> RecordId {
+        let time = match self.time {
+            Some(time) => time,
+            None => self.contents().tick(self.now),
+        };
+        let now = self.now;
+        self.contents_mut().commit(now, time, change)
     }
 
     /// Removes documents until a capped collection is within its limits: first expired ones, which do not count for
@@ -249,12 +313,18 @@ impl<'a> Writer<'a> {
         new_ttl: NewTtl,
         delta: &dyn UpdateDelta,
     ) -> Result<Option<Written>, Refused> {
+        if self.at.is_in_transaction() {
+            return self.buffer_update(id, before, new, new_ttl, delta);
+        }
+        if self.has_claims() {
+            self.check_record_claims(id)?;
+        }
         let Before {
             ts: before,
             own,
             mut len,
         } = before;
-        let (now, ts) = (self.now, self.ts_after(before));
+        let ts = self.ts_after(before);
         match new {
             New::Patch(patch) => {
                 debug_assert!(new_ttl == NewTtl::Same && !self.contents().has_coming());
@@ -264,7 +334,7 @@ impl<'a> Writer<'a> {
                     ts,
                     delta,
                 };
-                self.state.contents_mut().commit(now, change);
+                self.commit(change);
             }
             New::Same if !self.indexes().iter().any(|index| index.spec.names_ts()) => {
                 let (before, after) = (&[], &[]);
@@ -274,7 +344,7 @@ impl<'a> Writer<'a> {
                     after,
                     ts,
                 };
-                self.state.contents_mut().commit(now, change);
+                self.commit(change);
             }
             New::Same => {
                 // The key of an index is the time of the last write.
@@ -287,7 +357,7 @@ impl<'a> Writer<'a> {
                     after: &keys.after,
                     ts,
                 };
-                self.state.contents_mut().commit(now, change);
+                self.commit(change);
             }
             New::Bytes(bytes) => {
                 self.check_size(bytes)?;
@@ -330,7 +400,7 @@ impl<'a> Writer<'a> {
             stamp,
             delta,
         };
-        self.state.contents_mut().commit(self.now, change);
+        self.commit(change);
         Ok(true)
     }
 
@@ -376,15 +446,24 @@ impl<'a> Writer<'a> {
     }
 
     /// Removes a visible document and returns its `_ts`.
-    pub fn remove(&mut self, id: RecordId) -> Option<Millis> {
-        let ts = self.visible(id)?.ts;
+    pub fn remove(&mut self, id: RecordId) -> Result<Option<Millis>, Refused> {
+        let Some(ts) = self.visible(id).map(|stored| stored.ts) else {
+            return Ok(None);
+        };
+        if self.at.is_in_transaction() {
+            self.buffer_remove(id)?;
+            return Ok(Some(ts));
+        }
+        if self.has_claims() {
+            self.check_record_claims(id)?;
+        }
         self.take_out(id, Cause::Deleted);
-        Some(ts)
+        Ok(Some(ts))
     }
 
-    fn take_out(&mut self, id: RecordId, cause: Cause) {
+    pub(super) fn take_out(&mut self, id: RecordId, cause: Cause) {
         let change = Change::Remove { id, cause };
-        self.state.contents_mut().commit(self.now, change);
+        self.commit(change);
         self.state.contents_mut().compact(id.segment());
     }
 
@@ -396,7 +475,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Returns the record that has the key with that hash, expired or not.
-    fn holder(&self, hash: u64, key: &[u8]) -> Option<RecordId> {
+    pub(super) fn holder(&self, hash: u64, key: &[u8]) -> Option<RecordId> {
         self.contents().ids().find(hash, |id| {
             let segment = self.contents().segments().get(id.segment())?;
             has_key(segment.bytes_of(id.slot())?, key).then_some(id)
@@ -412,7 +491,7 @@ impl<'a> Writer<'a> {
         self.visible(id).is_some()
     }
 
-    fn keys_of(&self, doc: Doc<'_>, ts: Millis) -> Result<AllKeys, Refused> {
+    pub(super) fn keys_of(&self, doc: Doc<'_>, ts: Millis) -> Result<AllKeys, Refused> {
         self.indexes()
             .iter()
             .map(|index| IndexKeys::of(&index.spec, doc, ts).map_err(Refused::Unindexable))
@@ -437,17 +516,12 @@ impl<'a> Writer<'a> {
             if had.is_some_and(|had| had.keys.binary_search(key).is_ok()) {
                 continue;
             }
+            if self.has_claims() {
+                self.check_key_claims(index, key)?;
+            }
             for holder in index.holders(key).filter(|&holder| Some(holder) != own) {
                 if self.is_visible(holder) {
-                    let spec = UniqueIndex {
-                        name: index.spec.name.clone(),
-                        key: index.spec.key.clone(),
-                        taken: key.clone(),
-                    };
-                    return Err(Refused::Duplicate {
-                        index: Some(Box::new(spec)),
-                        holder,
-                    });
+                    return Err(Refused::duplicate(index, key, holder));
                 }
                 if !in_the_way.contains(&holder) {
                     in_the_way.push(holder);
@@ -457,7 +531,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    fn indexes(&self) -> &[Index] {
+    pub(super) fn indexes(&self) -> &[Index] {
         self.contents().indexes()
     }
 

@@ -1,4 +1,4 @@
-//! Sessions, retried writes, and transactions, which are not supported.
+//! Sessions, retried writes and transactions.
 
 use futures_util::TryStreamExt;
 use mongodb::Collection;
@@ -56,23 +56,58 @@ async fn sessions_and_retryable_writes() {
     }
 }
 
-/// Features that are not built are refused by name.
+/// A transaction of the driver: its reads are one snapshot, and its writes become visible at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn planned_features_are_refused_by_name() {
+async fn transactions() {
     let test_server = default_server().await;
     let things: Collection<Document> = test_server.database.collection("things");
+    let others: Collection<Document> = test_server.database.collection("others");
+    things.insert_one(doc! {"_id": 1, "n": 0}).await.unwrap();
     let mut session = test_server.client.start_session().await.unwrap();
     session.start_transaction().await.unwrap();
-    let error = things
+    let raise = doc! {"$inc": {"n": 1}};
+    things
+        .update_one(doc! {"_id": 1}, raise.clone())
+        .session(&mut session)
+        .await
+        .unwrap();
+    others
         .insert_one(doc! {"_id": 1})
         .session(&mut session)
         .await
+        .unwrap();
+    assert_eq!(others.count_documents(doc! {}).await.unwrap(), 0);
+    // Another transaction that writes to the same document ends, and the driver may start it again.
+    let mut second = test_server.client.start_session().await.unwrap();
+    second.start_transaction().await.unwrap();
+    let conflict = things
+        .update_one(doc! {"_id": 1}, raise.clone())
+        .session(&mut second)
+        .await
         .unwrap_err();
     assert!(
-        error.to_string().to_lowercase().contains("transaction"),
-        "{error}"
+        conflict.contains_label(mongodb::error::TRANSIENT_TRANSACTION_ERROR),
+        "{conflict}"
     );
-    drop(session);
-    assert_eq!(things.count_documents(doc! {}).await.unwrap(), 0);
+    // A write outside waits for the transaction.
+    let waiting = tokio::spawn({
+        let things = things.clone();
+        async move { things.update_one(doc! {"_id": 1}, raise).await }
+    });
+    session.commit_transaction().await.unwrap();
+    assert_eq!(waiting.await.unwrap().unwrap().modified_count, 1);
+    assert_eq!(
+        things.find_one(doc! {}).await.unwrap(),
+        Some(doc! {"_id": 1, "n": 2})
+    );
+    assert_eq!(others.count_documents(doc! {}).await.unwrap(), 1);
+    session.start_transaction().await.unwrap();
+    others
+        .delete_many(doc! {})
+        .session(&mut session)
+        .await
+        .unwrap();
+    session.abort_transaction().await.unwrap();
+    assert_eq!(others.count_documents(doc! {}).await.unwrap(), 1);
     test_server.server.stop().await;
 }

@@ -6,7 +6,9 @@ use super::LIST;
 use super::op::BulkOp;
 use super::results::{ReplyContext, Results};
 use crate::command::DocumentList;
-use crate::command::write::{self, RunningAction, Statement, StatementRun, Statements, Writing};
+use crate::command::write::{
+    self, Added, RunningAction, Statement, StatementRun, Statements, Writing,
+};
 use crate::engine::write::{Intake, WriteTarget};
 use crate::error::{Error, Result};
 use crate::query::stage::StepBudget;
@@ -57,7 +59,7 @@ impl Statements for Bulk {
             if !going_on {
                 return Ok(true);
             }
-            if slice.is_over() || std::mem::take(&mut self.is_slow) {
+            if run.place.is_blocked() || slice.is_over() || std::mem::take(&mut self.is_slow) {
                 return Ok(false);
             }
         }
@@ -76,6 +78,7 @@ impl Bulk {
         documents: DocumentList<'_>,
         run: &mut StatementRun<'_>,
     ) -> Result<Option<bool>> {
+        let start = self.offset;
         let Some(value) = documents.take_next(&mut self.offset) else {
             return Ok(None);
         };
@@ -98,9 +101,8 @@ impl Bulk {
         let let_vars = self.let_vars.as_ref().map(DocBuf::as_doc);
         let parsed = match op {
             BulkOp::Insert(namespace, document) => {
-                return Ok(Some(
-                    self.insert(index, namespace, document, documents, run),
-                ));
+                let inserted = self.insert((index, start), namespace, document, documents, run);
+                return inserted.map(Some);
             }
             BulkOp::Update(at, statement) => statement
                 .parse(let_vars, &run.vars)
@@ -159,15 +161,16 @@ impl Bulk {
         }))
     }
 
-    /// Inserts this document and the following ones that go to the same collection. Returns whether to continue.
+    /// Inserts this document, given with its index and offset, and the following ones that go to the same collection. Returns
+    /// whether to continue.
     fn insert(
         &mut self,
-        first: usize,
+        (first, start): (usize, usize),
         namespace: usize,
         document: Doc<'_>,
         documents: DocumentList<'_>,
         run: &mut StatementRun<'_>,
-    ) -> bool {
+    ) -> Result<bool> {
         let intake = Intake {
             ids: run.place.ids,
             now: run.place.now(),
@@ -175,7 +178,7 @@ impl Bulk {
         let mut admitted: Vec<(usize, Cow<'_, [u8]>)> = Vec::new();
         match intake.admit(document) {
             Ok(bytes) => admitted.push((first, bytes)),
-            Err(error) => return self.results.fail(first, &error, 0, None),
+            Err(error) => return Ok(self.results.fail(first, &error, 0, None)),
         }
         while admitted.len() < run.batch() {
             let mut ahead = self.offset;
@@ -197,8 +200,9 @@ impl Bulk {
             self.next += 1;
         }
         let place = place(&self.namespaces, namespace, run);
+        let mut interrupted = None;
         let (results, retry) = (&mut self.results, &mut *run.retry);
-        let go_on = write::add(
+        let added = write::add(
             &place,
             &mut run.effort,
             &admitted,
@@ -207,11 +211,26 @@ impl Bulk {
                     results.done(index, session::StatementOutcome::Inserted, retry.as_mut());
                     true
                 }
+                Some(error) if error.is_interruption() => {
+                    interrupted = Some(error);
+                    false
+                }
                 Some(error) => results.fail(index, &error, 0, None),
             },
         );
         run.pay(place.name());
-        go_on
+        if let Some(error) = interrupted {
+            return Err(error);
+        }
+        if let Added::Blocked(index) = added {
+            self.offset = start;
+            self.next = first;
+            while self.next < index {
+                documents.take_next(&mut self.offset);
+                self.next += 1;
+            }
+        }
+        Ok(added != Added::Failed)
     }
 }
 

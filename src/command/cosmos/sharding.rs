@@ -178,7 +178,12 @@ fn shard_collection(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<O
     })?;
     check_database(database)?;
     check_collection(database, collection)?;
-    let (there, _) = collection_for(&call.context.catalog, database, collection, call.now)?;
+    let (there, _) = collection_for(
+        &call.context.catalog,
+        database,
+        collection,
+        call.read_point(),
+    )?;
     let offers = &call.context.cosmos.offers;
     let mut provisioned = offers.collection(name, *there.uuid().as_bytes());
     let paths = |key: Doc<'_>| -> Vec<String> { key.iter().map(|e| e.name().into()).collect() };

@@ -119,6 +119,8 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         now: call.now,
         deadline: call.deadline,
         retry: None,
+        transaction: None,
+        snapshot: None,
         effort: Effort::default(),
         has_begun_to_write: Cell::new(false),
         rights: call.rights.clone(),

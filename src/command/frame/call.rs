@@ -10,11 +10,11 @@ use super::{Client, Command, Context};
 use crate::args::Arg;
 use crate::clock::monotonic;
 use crate::effort::Effort;
-use crate::engine::ReadPoint;
 use crate::engine::ddl::check_collection;
+use crate::engine::{ReadPoint, Snapshot};
 use crate::error::{Code, Error, Result};
 use crate::query::Vars;
-use crate::session::{Retry, SessionId};
+use crate::session::{InTransaction, Retry, SessionId};
 use crate::value::{Doc, Elem, Iter, Millis, ValueRef};
 use crate::wire::{Request, Sequence};
 
@@ -30,6 +30,10 @@ pub struct Call<'a> {
     pub deadline: Option<Instant>,
     /// The retryable write that this command is, if it is one. Work that continues the command takes it along.
     pub retry: Option<Retry>,
+    /// The transaction that the command belongs to. Work that continues the command gets it from the framework.
+    pub transaction: Option<InTransaction>,
+    /// The snapshot that the command reads, outside a transaction.
+    pub snapshot: Option<Arc<Snapshot>>,
     /// The work done on documents. Work that continues the command keeps its own count
     /// ([`Task::effort`](super::Task::effort)).
     pub effort: Effort,
@@ -47,7 +51,11 @@ pub struct Call<'a> {
 impl<'a> Call<'a> {
     /// Returns the point from which the command's reads start.
     pub fn read_point(&self) -> ReadPoint {
-        ReadPoint::at(self.now)
+        match (&self.transaction, &self.snapshot) {
+            (Some(transaction), _) => transaction.read_point(self.now),
+            (None, Some(snapshot)) => ReadPoint::of(snapshot, self.now),
+            (None, None) => ReadPoint::at(self.now),
+        }
     }
 
     pub fn database(&self) -> &'a str {

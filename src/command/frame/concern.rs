@@ -1,11 +1,15 @@
-//! `readConcern`: checked as in MongoDB, then accepted. A single node satisfies all levels but `snapshot`, which is not
-//! built. [`write_concern`](super::write_concern) is the other one.
+//! `readConcern`: checked as in MongoDB. A single node satisfies all levels at once; only `snapshot` changes what a command
+//! reads. [`write_concern`](super::write_concern) is the other one.
+
+use std::sync::Arc;
 
 use super::{Command, Flags};
 use crate::args::fields;
 use crate::config::Topology;
+use crate::engine::{Catalog, Snapshot};
 use crate::error::{Code, Error, Result};
-use crate::value::{Doc, Type, ValueRef};
+use crate::session::too_old;
+use crate::value::{ClusterTime, Doc, Type, ValueRef};
 
 const LEVELS: &[&str] = &["available", "linearizable", "local", "majority", "snapshot"];
 pub(super) const PROVENANCES: &[&str] = &[
@@ -32,31 +36,38 @@ pub(super) fn concern<'a>(
     }
 }
 
-/// The parts of a read concern that can be wrong.
-#[derive(Default)]
-struct ReadConcern<'a> {
-    level: Option<&'a str>,
-    after_cluster_time: bool,
-    at_cluster_time: bool,
+/// What a client asks of its reads.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::command) struct ReadConcern<'a> {
+    pub level: Option<&'a str>,
+    /// The earliest logical time that the command may read.
+    pub after: Option<ClusterTime>,
+    /// The logical time that a snapshot shows.
+    pub at: Option<ClusterTime>,
     /// A cluster time was given, and it is null.
     null_time: bool,
+    pub is_given: bool,
 }
 
-pub fn check_read(command: &Command, topology: &Topology, value: ValueRef<'_>) -> Result<()> {
+/// Reads the read concern. Which levels a command takes does not matter in a transaction, which has its own rules.
+pub(super) fn read<'a>(
+    command: &Command,
+    topology: &Topology,
+    value: ValueRef<'a>,
+    in_transaction: bool,
+) -> Result<ReadConcern<'a>> {
     let Some(concern) = concern(command, "readConcern", value)? else {
-        return Ok(());
+        return Ok(ReadConcern::default());
     };
     let concern = ReadConcern::read(concern)?;
     concern.check(topology)?;
     let flags = command.facts.flags;
     let why = match concern.level {
-        None | Some("local") => return Ok(()),
-        // It would read what is there now.
-        Some("snapshot") if flags.has(Flags::SNAPSHOT) => {
-            return Err(Error::not_implemented("readConcern level snapshot"));
-        }
+        _ if in_transaction => return Ok(concern),
+        None | Some("local") => return Ok(concern),
+        Some("snapshot") if flags.has(Flags::SNAPSHOT) => return Ok(concern),
         Some("snapshot") if flags.has(Flags::READ_CONCERN) => "read concern snapshot not supported",
-        Some(_) if flags.has(Flags::READ_CONCERN) => return Ok(()),
+        Some(_) if flags.has(Flags::READ_CONCERN) => return Ok(concern),
         Some(_) => "read concern not supported",
     };
     Err(Error::new(
@@ -74,7 +85,10 @@ pub fn check_read(command: &Command, topology: &Topology, value: ValueRef<'_>) -
 
 impl<'a> ReadConcern<'a> {
     fn read(concern: Doc<'a>) -> Result<Self> {
-        let mut read = Self::default();
+        let mut read = Self {
+            is_given: true,
+            ..Self::default()
+        };
         for arg in fields("readConcern", concern) {
             match arg.name() {
                 "level" => read.level = arg.one_of(LEVELS)?,
@@ -82,11 +96,12 @@ impl<'a> ReadConcern<'a> {
                     let Some(time) = arg.value().as_timestamp() else {
                         return Err(arg.wrong_type(&[Type::Timestamp]));
                     };
+                    let moment = ClusterTime::from_parts(time.0, time.1);
                     if name == "atClusterTime" {
-                        read.at_cluster_time = true;
+                        read.at = Some(moment);
                         read.null_time |= time.0 == 0;
                     } else {
-                        read.after_cluster_time = true;
+                        read.after = Some(moment);
                         read.null_time |= time == (0, 0);
                     }
                 }
@@ -101,9 +116,47 @@ impl<'a> ReadConcern<'a> {
         Ok(read)
     }
 
+    /// Checks that the times are not in the future. Everything up to the latest time can be read at once.
+    pub fn check_times(&self, latest: ClusterTime) -> Result<()> {
+        let times = [("afterClusterTime", self.after), ("atClusterTime", self.at)];
+        for (name, time) in times {
+            let Some(time) = time.filter(|time| *time > latest) else {
+                continue;
+            };
+            let ((seconds, n), (latest, latest_n)) = (time.parts(), latest.parts());
+            return Err(Error::new(
+                Code::InvalidOptions,
+                format!(
+                    "readConcern {name} value must not be greater than the current clusterTime. Requested clusterTime: \
+                     {{ ts: Timestamp({seconds}, {n}) }}; current clusterTime: {{ ts: Timestamp({latest}, {latest_n}) }}"
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Opens the snapshot that a command outside a transaction asks for.
+    pub fn open_snapshot(&self, catalog: &Catalog) -> Result<Option<Arc<Snapshot>>> {
+        if self.level != Some("snapshot") {
+            return Ok(None);
+        }
+        let snapshot = match self.at {
+            None => Some(catalog.snapshot()),
+            Some(time) => catalog.snapshot_at(time).or_else(|| {
+                // The present needs no older snapshot to keep it.
+                let present = catalog.snapshot();
+                (present.time() == time).then_some(present)
+            }),
+        };
+        match (snapshot, self.at) {
+            (Some(snapshot), _) => Ok(Some(Arc::new(snapshot))),
+            (None, time) => Err(too_old(time.unwrap_or_default())),
+        }
+    }
+
     /// Checks that the parts fit together. This does not depend on the command.
     fn check(&self, topology: &Topology) -> Result<()> {
-        let (after, at) = (self.after_cluster_time, self.at_cluster_time);
+        let (after, at) = (self.after.is_some(), self.at.is_some());
         if *topology == Topology::Standalone {
             if matches!(self.level, Some("linearizable" | "snapshot")) {
                 return Err(Error::new(

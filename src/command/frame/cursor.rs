@@ -14,7 +14,7 @@ use crate::effort::Effort;
 use crate::engine::ReadPoint;
 use crate::error::{Code, Error, Result};
 use crate::session::{CursorId, CursorInfo, Fill, OpenCursor, ReplyBatch, Source};
-use crate::value::{Doc, DocBuf, DocBuilder};
+use crate::value::{ClusterTime, Doc, DocBuf, DocBuilder, Value};
 use crate::wait::Wait;
 
 /// The number of rows in a first batch if the client does not set it.
@@ -116,6 +116,11 @@ pub fn open(
     info.awaits = opening.awaits;
     info.is_slow = opening.is_slow;
     info.owner = call.owner();
+    if let Some(transaction) = &mut call.transaction {
+        transaction.note_cursor();
+        info.transaction = Some(transaction.number());
+    }
+    info.snapshot = call.snapshot.clone();
     let limit = opening.batch_size.unwrap_or(FIRST_BATCH);
     let what = BatchCursor::First {
         source,
@@ -221,6 +226,12 @@ fn failed(error: Error, opened: Option<&CursorInfo>) -> Error {
     error.caused(&format!(
         "Executor error during {name} command{on}: {namespace}"
     ))
+}
+
+/// Returns a logical time as clients see it.
+pub(in crate::command) fn timestamp(time: ClusterTime) -> Value {
+    let (seconds, increment) = time.parts();
+    Value::timestamp(seconds, increment)
 }
 
 // === impl CursorOptions ===
@@ -344,6 +355,11 @@ impl BatchCursor {
         cursor: &mut DocBuilder<'_>,
     ) -> Result<bool> {
         self.put_resume_token(fill, cursor);
+        let snapshot = match &self {
+            Self::First { info, .. } => info.snapshot.as_ref(),
+            Self::Next { cursor, .. } => cursor.info.snapshot.as_ref(),
+        };
+        let time = snapshot.map(|snapshot| timestamp(snapshot.time()));
         let (id, namespace, exhaust): (CursorId, Arc<str>, bool) = match self {
             Self::First {
                 source,
@@ -378,6 +394,9 @@ impl BatchCursor {
             }
         };
         cursor.put_i64("id", id).put_str("ns", &namespace);
+        if let Some(time) = time {
+            cursor.put("atClusterTime", time.as_ref());
+        }
         Ok(exhaust)
     }
 

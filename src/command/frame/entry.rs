@@ -70,7 +70,7 @@ impl Flags {
     pub const UNCOUNTED: Self = Self(128);
     /// Allowed inside an OP_QUERY.
     pub const LEGACY: Self = Self(256);
-    /// Takes a transaction number although it is not a retryable write: it ends a transaction.
+    /// Allowed in a multi-document transaction.
     pub const TRANSACTION: Self = Self(512);
     /// Has fields that must stay secret.
     pub const SECRETS: Self = Self(2048);
@@ -78,6 +78,7 @@ impl Flags {
     pub const STATEMENTS: Self = Self::RETRYABLE
         .and(Self::WRITE_CONCERN)
         .and(Self::STABLE)
+        .and(Self::TRANSACTION)
         .and(Self::UNCOUNTED);
     /// Takes every level of read concern.
     pub const SNAPSHOT: Self = Self(1024).and(Self::READ_CONCERN);

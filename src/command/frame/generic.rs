@@ -4,25 +4,31 @@
 
 use smallvec::SmallVec;
 
+use super::concern::{self, ReadConcern};
 use super::write_concern::{self, WriteConcern};
-use super::{Command, Flags, concern, read_preference, stable_api};
+use super::{Command, Flags, cluster_time, read_preference, stable_api};
 use crate::args::NUMBERS;
 use crate::config::Topology;
 use crate::engine::ddl::check_database;
 use crate::error::{Code, Error, Result};
 use crate::session::SessionId;
-use crate::value::{Elem, Type, ValueRef, is_true};
+use crate::value::{ClusterTime, Elem, Type, ValueRef, is_true};
 use crate::wire::Request;
 
 pub(in crate::command) struct Generic<'a> {
     pub database: &'a str,
     pub session: Option<SessionId>,
-    /// The transaction number of a retryable write.
+    /// The number of a retryable write or a transaction.
     pub number: Option<i64>,
+    /// The command belongs to a transaction, and whether it starts it.
+    pub transaction: Option<bool>,
+    pub read_concern: ReadConcern<'a>,
     /// `maxTimeMS`; zero means no limit.
     pub max_time_millis: u64,
     pub has_max_time: bool,
     pub write_concern: WriteConcern,
+    /// The logical time that the client has heard of.
+    pub cluster_time: Option<ClusterTime>,
     /// The command may use only the stable API.
     pub api_strict: bool,
     /// The client wants a description of the command; the command does not run.
@@ -36,7 +42,7 @@ struct RareArguments<'a> {
     api_strict: Option<bool>,
     api_deprecation_errors: Option<bool>,
     autocommit: Option<bool>,
-    start_transaction: bool,
+    start_transaction: Option<bool>,
 }
 
 // === impl Generic ===
@@ -54,9 +60,12 @@ impl<'a> Generic<'a> {
             database: "",
             session: None,
             number: None,
+            transaction: None,
+            read_concern: ReadConcern::default(),
             max_time_millis: 0,
             has_max_time: false,
             write_concern: WriteConcern::default(),
+            cluster_time: None,
             api_strict: false,
             help: false,
         };
@@ -93,6 +102,9 @@ impl<'a> Generic<'a> {
                             value.ty(),
                             &[Type::Document],
                         ));
+                    }
+                    if *topology != Topology::Standalone {
+                        generic.cluster_time = cluster_time::parse(value)?;
                     }
                     3
                 }
@@ -179,9 +191,9 @@ impl<'a> Generic<'a> {
         if generic.api_strict {
             stable_api::check_strict(command, own)?;
         }
-        // A transaction may ask for more, and is refused as one.
         if let Some(value) = read_concern {
-            concern::check_read(command, topology, value)?;
+            let in_transaction = generic.transaction.is_some();
+            generic.read_concern = concern::read(command, topology, value, in_transaction)?;
         }
         Ok(generic)
     }
@@ -194,33 +206,29 @@ impl<'a> Generic<'a> {
             database: body.get("$db").as_str().unwrap_or_default(),
             session: None,
             number: None,
+            transaction: None,
+            read_concern: ReadConcern::default(),
             max_time_millis: 0,
             has_max_time: false,
             write_concern: WriteConcern::default(),
+            cluster_time: None,
             api_strict: false,
             help: false,
         }
     }
 
     fn check(
-        &self,
+        &mut self,
         command: &Command,
         topology: &Topology,
         rare: Option<RareArguments<'_>>,
     ) -> Result<()> {
-        let mut in_transaction = false;
         if let Some(rare) = rare {
             rare.check_api(command)?;
-            in_transaction = rare.check_transaction(self)?;
+            self.transaction = rare.check_transaction(self)?;
         }
         if let Some(number) = self.number {
-            self.check_number(command, topology, number, in_transaction)?;
-        }
-        if in_transaction && !command.facts.flags.has(Flags::TRANSACTION) {
-            return Err(Error::new(
-                Code::OperationNotSupportedInTransaction,
-                "multi-document transactions are not implemented in Sundown",
-            ));
+            self.check_number(command, topology, number, self.transaction.is_some())?;
         }
         if command.facts.flags.has(Flags::ADMIN_ONLY) && self.database != "admin" {
             return Err(Error::new(
@@ -306,7 +314,7 @@ impl<'a> RareArguments<'a> {
                 13
             }
             _ => {
-                self.start_transaction = flag == Some(true);
+                self.start_transaction = flag;
                 14
             }
         })
@@ -342,18 +350,21 @@ impl<'a> RareArguments<'a> {
         Ok(())
     }
 
-    /// Returns whether the command is part of a multi-document transaction.
-    fn check_transaction(&self, generic: &Generic<'_>) -> Result<bool> {
+    /// Returns whether the command starts a multi-document transaction, if it is part of one.
+    fn check_transaction(&self, generic: &Generic<'_>) -> Result<Option<bool>> {
         let invalid = |message| Err(Error::new(Code::InvalidOptions, message));
         match self.autocommit {
+            _ if self.start_transaction == Some(false) => {
+                invalid("Specifying startTransaction=false is not allowed.")
+            }
             Some(true) => invalid("Specifying autocommit=true is not allowed."),
             Some(false) if generic.number.is_none() => {
                 invalid("'autocommit' field requires a transaction number to also be specified")
             }
-            None if self.start_transaction => {
+            None if self.start_transaction.is_some() => {
                 invalid("'startTransaction' field requires 'autocommit' field to also be specified")
             }
-            autocommit => Ok(autocommit.is_some()),
+            autocommit => Ok(autocommit.map(|_| self.start_transaction.is_some())),
         }
     }
 }

@@ -91,6 +91,8 @@ pub(in crate::command) fn admit(
         now: context.clock.now(),
         deadline: None,
         retry: None,
+        transaction: None,
+        snapshot: None,
         effort: Effort::default(),
         has_begun_to_write: Cell::new(false),
         rights: Rights::All,

@@ -10,6 +10,7 @@ pub(in crate::command) mod announced;
 pub(in crate::command) mod call;
 pub(in crate::command) mod capped;
 pub(in crate::command) mod client;
+pub(in crate::command) mod cluster_time;
 pub(in crate::command) mod collection_uuid;
 pub(in crate::command) mod commit_quorum;
 pub(in crate::command) mod concern;
@@ -35,6 +36,7 @@ pub(in crate::command) mod stream;
 pub(in crate::command) mod system;
 pub(in crate::command) mod system_collections;
 pub(in crate::command) mod task;
+pub(in crate::command) mod transaction;
 pub(in crate::command) mod watch;
 pub(in crate::command) mod write_concern;
 

@@ -41,7 +41,10 @@ pub(in crate::command) fn run<G: ScanVisitor>(
     gather: G,
     reply: &mut DocBuilder<'_>,
 ) -> Result<Outcome> {
-    let collection = call.context.catalog.get(call.database(), collection)?;
+    let collection = call
+        .context
+        .catalog
+        .get_at(call.database(), collection, call.read_point())?;
     let walk = collection.map(|collection| selection.walk(collection, call.read_point()));
     let is_slow = selection.is_slow();
     let filter = selection.wanted.into_filter();

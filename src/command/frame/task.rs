@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use super::operations::Operation;
 use super::write_concern::UnmetConcern;
-use super::{Command, Context, reply};
+use super::{Command, Context, reply, transaction};
 use crate::command::cosmos::Meter;
 use crate::effort::Effort;
+use crate::engine::Snapshot;
 use crate::error::{Hangup, Result};
 use crate::handler::{Progress, Work};
 use crate::interrupt::Limit;
+use crate::session::InTransaction;
 use crate::value::{Doc, DocBuilder};
 use crate::wait::Wait;
 use crate::wire::Request;
@@ -54,6 +56,10 @@ pub(in crate::command) struct RunningCommand {
     pub terse: bool,
     /// A write concern that cannot be met, and the request that has it.
     pub unmet: Option<(Box<UnmetConcern>, Request)>,
+    /// The transaction that the command belongs to. It is aborted if the command is abandoned.
+    pub transaction: Option<InTransaction>,
+    /// Stays open while the command reads it.
+    pub _snapshot: Option<Arc<Snapshot>>,
 }
 
 // === impl RunningCommand ===
@@ -99,14 +105,25 @@ impl Work for RunningCommand {
             let client = &self.operation.info.client;
             meter.end(&self.context, client, self.task.effort(), reply);
         }
+        let in_transaction = self.transaction.is_some();
+        if !matches!(stepped, Ok(Step::More | Step::Wait(_)))
+            && let Some(joined) = self.transaction.take()
+        {
+            let reply = stepped.as_ref().map(|_| reply::behind(out, start));
+            transaction::finish(&self.context, joined, reply);
+        }
         Ok(match stepped {
             Ok(Step::Done) => {
                 if self.terse {
                     reply::shorten(out, start);
                 }
+                self.context.put_time(out, start);
                 Progress::Done
             }
-            Ok(Step::Stream) => Progress::Streaming,
+            Ok(Step::Stream) => {
+                self.context.put_time(out, start);
+                Progress::Streaming
+            }
             Ok(Step::More) => {
                 out.truncate(start);
                 Progress::More
@@ -116,6 +133,10 @@ impl Work for RunningCommand {
                 Progress::Wait(self.limit.bound(wait))
             }
             Err(error) => {
+                let error = match in_transaction {
+                    true => transaction::labelled(error),
+                    false => error,
+                };
                 self.context.counters.failed(self.shard, self.command);
                 match self.unmet() {
                     Some(unmet) => reply::fail_and_tell(out, start, &error, |reply| {
@@ -123,6 +144,7 @@ impl Work for RunningCommand {
                     }),
                     None => reply::fail(out, start, &error),
                 }
+                self.context.put_time(out, start);
                 Progress::Done
             }
         })

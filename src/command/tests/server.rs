@@ -3,6 +3,7 @@
 use bson::Document;
 
 use crate::clock::{Clock, Millis};
+use crate::command::frame::cluster_time::without_time;
 use crate::command::{Commands, Connection, Context};
 use crate::config::Config;
 use crate::error::Hangup;
@@ -33,14 +34,14 @@ pub fn step(
         Ok(_) => {}
         Err(hangup) => steps.push(Err(hangup)),
     }
-    (steps, Document::from_reader(&reply[..]).ok())
+    (steps, (!reply.is_empty()).then(|| without_time(&reply)))
 }
 
 pub fn ask((commands, connection): &mut (Commands, Connection), command: Document) -> Document {
     let mut reply = Vec::new();
     match commands.call(connection, request(command), &mut reply) {
         Ok(CallOutcome::Work(work)) => finish(work),
-        _ => Document::from_reader(&reply[..]).unwrap(),
+        _ => without_time(&reply),
     }
 }
 
@@ -58,7 +59,7 @@ pub fn begin(
 pub fn finish(mut work: Box<dyn Work>) -> Document {
     let mut reply = Vec::new();
     while !work.step(&mut reply).unwrap().is_done() {}
-    Document::from_reader(&reply[..]).unwrap()
+    without_time(&reply)
 }
 
 /// Returns the reply of a command that may have to wait.
@@ -77,7 +78,7 @@ pub async fn await_reply(
             }
         }
     }
-    Document::from_reader(&reply[..]).unwrap()
+    without_time(&reply)
 }
 
 /// Runs that many steps of a command that is work, then abandons it. Returns whether it was done.

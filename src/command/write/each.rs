@@ -97,7 +97,7 @@ pub fn run_each<K: StatementKind>(
         next: 0,
         count,
         current: None,
-        tally: Tally::new(options.ordered, options.numbers(count)?),
+        tally: Tally::new(options.is_ordered(call), options.numbers(count)?),
         late_error,
     };
     call.context

@@ -14,7 +14,7 @@ mod select;
 mod tally;
 mod target;
 
-pub(super) use add::add;
+pub(super) use add::{Added, add};
 pub(super) use each::{RunningAction, Statement, StatementKind, Writing, only, run_each};
 pub(super) use options::{MAX_STATEMENTS, Numbers, WriteOptions, check_statements};
 pub(super) use repeats::Repeats;

@@ -65,6 +65,11 @@ impl<'a> WriteOptions<'a> {
         Ok(options)
     }
 
+    /// Returns whether no statement runs after a failed one. In a transaction that is always so: the failure ends it.
+    pub fn is_ordered(&self, call: &Call<'_>) -> bool {
+        self.ordered || call.is_in_transaction()
+    }
+
     pub fn numbers(&mut self, count: usize) -> Result<Numbers> {
         match self.stmt_ids.take() {
             Some(ids) if ids.len() == count => Ok(Numbers::EachStatement(ids)),

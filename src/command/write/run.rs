@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::command::{Call, Client, Command, Context, DocumentList, Outcome, Step, Task};
 use crate::cosmos::{self, Usage};
 use crate::effort::Effort;
-use crate::engine::write::{BATCH, WriteTarget};
+use crate::engine::write::{BATCH, Blocked, WriteTarget};
 use crate::engine::{ReadPoint, TimeSlice};
 use crate::error::Result;
 use crate::query::Vars;
@@ -71,10 +71,17 @@ pub fn run<S: Statements>(
     reply: &mut DocBuilder<'_>,
 ) -> Result<Outcome> {
     call.has_begun_to_write.set(true);
+    let blocked = Blocked::default();
     let mut retry = call.retry.take();
     let mut running = StatementRun {
         documents,
-        place: place(call.context, call.database(), collection, call.read_point()),
+        place: place(
+            call.context,
+            call.database(),
+            collection,
+            call.read_point(),
+            &blocked,
+        ),
         vars: call.vars(),
         retry: &mut retry,
         effort: Effort::default(),
@@ -109,6 +116,7 @@ fn place<'p>(
     database: &'p str,
     collection: &'p str,
     at: ReadPoint,
+    blocked: &'p Blocked,
 ) -> WriteTarget<'p> {
     WriteTarget {
         catalog: &context.catalog,
@@ -118,6 +126,7 @@ fn place<'p>(
         outside_lock: context.config.writes_outside_lock,
         weigh: cosmos::weigh,
         at,
+        blocked,
     }
 }
 
@@ -195,11 +204,18 @@ impl<'r> Gate<'r> {
 
 impl<S: Statements> Task for Longer<S> {
     fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
+        let blocked = Blocked::default();
         let mut running = StatementRun {
             documents: S::LIST.map_or(DocumentList::NONE, |list| {
                 DocumentList::of(&self.request, list)
             }),
-            place: place(&self.context, &self.database, &self.collection, self.at),
+            place: place(
+                &self.context,
+                &self.database,
+                &self.collection,
+                self.at,
+                &blocked,
+            ),
             vars: self.context.vars(self.at.now()),
             retry: &mut self.retry,
             effort: self.effort,
@@ -208,7 +224,7 @@ impl<S: Statements> Task for Longer<S> {
         let stepped = self.statements.step(&mut running, &TimeSlice::begin());
         self.effort = running.effort;
         if !stepped? {
-            return Ok(Step::More);
+            return Ok(blocked.take().map_or(Step::More, Step::Wait));
         }
         self.statements.reply(reply);
         Ok(Step::Done)

@@ -40,6 +40,11 @@ impl Tally {
         true
     }
 
+    /// Returns whether a statement had run before this command.
+    pub fn ran_before(&self, index: usize, retry: Option<&session::Retry>) -> bool {
+        self.repeats.outcome(index, retry).is_some()
+    }
+
     /// Counts what a statement has done, and lets the session remember it.
     pub fn done(
         &mut self,

@@ -1,7 +1,8 @@
 //! Index scans: walks the ranges of an index, and fetches the documents of several entries together.
 
 use std::collections::HashSet;
-use std::ops::{Bound, ControlFlow};
+use std::iter::Peekable;
+use std::ops::{Bound, ControlFlow, RangeBounds};
 
 use smallvec::SmallVec;
 
@@ -15,6 +16,15 @@ use crate::storage::{RecordId, Stored, View};
 
 /// The largest number of documents that an index scan fetches together.
 const MAX_FETCH: usize = 32;
+
+/// The entries of an index as a reader with a snapshot sees them: those of unchanged records, and in between those that
+/// replace the entries of changed ones.
+struct InOrder<'v, A: Iterator, B: Iterator> {
+    view: &'v View<'v>,
+    present: Peekable<A>,
+    changed: Peekable<B>,
+    descending: bool,
+}
 
 /// The state of one slice's walk through an index.
 struct IndexSlice<'w> {
@@ -74,6 +84,7 @@ impl Walk {
             left: test.chunk,
             fetch: 2,
         };
+        let changed = view.changed_entries(index);
         while at < ranges.len() {
             if slice.left == 0 {
                 self.position = WalkPosition::Entry(at, last);
@@ -83,14 +94,34 @@ impl Walk {
                 // A backward scan walks the ranges from the last to the first.
                 let range = &ranges[ranges.len() - 1 - at];
                 let below = last.as_deref().unwrap_or(&range.upper);
-                slice.walk(view, index.down(&range.lower, below), test)?
+                let present = index.down(&range.lower, below);
+                match &changed {
+                    None => slice.walk(view, present, test)?,
+                    Some(changed) => {
+                        let inside = |entry: &&[u8]| *entry >= &range.lower[..] && *entry < below;
+                        let changed = changed.iter().rev().map(|entry| &entry[..]);
+                        let entries = InOrder::down(view, present, changed.filter(inside));
+                        slice.walk(view, entries, test)?
+                    }
+                }
             } else {
                 let range = &ranges[at];
                 let from = match &last {
                     Some(last) => Bound::Excluded(last.as_slice()),
                     None => Bound::Included(range.lower.as_slice()),
                 };
-                slice.walk(view, index.up(from, &range.upper), test)?
+                let present = index.up(from, &range.upper);
+                match &changed {
+                    None => slice.walk(view, present, test)?,
+                    Some(changed) => {
+                        let upper = Bound::Excluded(&range.upper[..]);
+                        let inside =
+                            |entry: &&[u8]| RangeBounds::<[u8]>::contains(&(from, upper), *entry);
+                        let changed = changed.iter().map(|entry| &entry[..]);
+                        let entries = InOrder::up(view, present, changed.filter(inside));
+                        slice.walk(view, entries, test)?
+                    }
+                }
             };
             if let ControlFlow::Break(entry) = stopped {
                 let behind = entry.map(Entry::from_slice);
@@ -103,6 +134,51 @@ impl Walk {
             last = None;
         }
         Ok(SlicePace::End)
+    }
+}
+
+// === impl InOrder ===
+
+impl<'v, 'e, A, B> InOrder<'v, A, B>
+where
+    A: Iterator<Item = &'e [u8]>,
+    B: Iterator<Item = &'e [u8]>,
+{
+    fn up(view: &'v View<'v>, present: A, changed: B) -> Self {
+        Self {
+            view,
+            present: present.peekable(),
+            changed: changed.peekable(),
+            descending: false,
+        }
+    }
+
+    fn down(view: &'v View<'v>, present: A, changed: B) -> Self {
+        Self {
+            descending: true,
+            ..Self::up(view, present, changed)
+        }
+    }
+}
+
+impl<'e, A, B> Iterator for InOrder<'_, A, B>
+where
+    A: Iterator<Item = &'e [u8]>,
+    B: Iterator<Item = &'e [u8]>,
+{
+    type Item = &'e [u8];
+
+    fn next(&mut self) -> Option<&'e [u8]> {
+        let view = self.view;
+        let is_changed = |entry: &&[u8]| !view.is_unchanged(split(entry).1);
+        while self.present.next_if(is_changed).is_some() {}
+        match (self.present.peek(), self.changed.peek()) {
+            (Some(present), Some(changed)) if (present > changed) != self.descending => {
+                self.changed.next()
+            }
+            (Some(_), _) => self.present.next(),
+            (None, _) => self.changed.next(),
+        }
     }
 }
 

@@ -17,8 +17,8 @@ use crate::error::{Code, Error, Result};
 use crate::query::stage::StepBudget as _;
 use crate::storage::index::{Filled, IndexNumber};
 use crate::storage::{
-    Catalog, Collection, DateRuleChange, DateRuleMigration, Dropped, LogOp, Namespace, RecordId,
-    Refused, Rules, View, Writer,
+    Catalog, Collection, DateRuleChange, DateRuleMigration, Dropped, LogOp, Namespace, ReadPoint,
+    RecordId, Refused, Rules, View, Writer,
 };
 use crate::ttl::{DefaultTtl, TsIndex, check_mode};
 use crate::value::{DocBuf, Millis};
@@ -119,8 +119,12 @@ impl RunningBuild {
     /// of the indexes.
     fn begin(&mut self, now: Millis) -> Result<Option<Wait>> {
         let name = &self.change.namespace;
-        let (collection, created) =
-            collection_for(&self.catalog, name.database(), name.collection(), now)?;
+        let (collection, created) = collection_for(
+            &self.catalog,
+            name.database(),
+            name.collection(),
+            ReadPoint::at(now),
+        )?;
         self.created_collection |= created;
         let begun = collection.write(now, |writer| -> Result<_> {
             let before = count_indexes(&writer.view());
@@ -350,7 +354,7 @@ fn build_failure(collection: &Collection, reason: &Refused, view: &View<'_>) -> 
         Refused::Duplicate { holder, .. } => {
             view.get(*holder).map_or(&[][..], |stored| stored.bytes)
         }
-        Refused::Unindexable(_) | Refused::TooLarge(_) => &[],
+        _ => &[],
     };
     refused(reason, view, document).caused(&failed(collection, view.namespace()))
 }

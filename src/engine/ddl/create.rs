@@ -2,9 +2,12 @@
 
 use super::default_ttl;
 use super::{Done, check_created};
+use crate::engine::write::write_conflict;
 use crate::error::{Code, Error, Result};
 use crate::storage::index::IndexSpec;
-use crate::storage::{Catalog, CollectionOptions, CreateError, Namespace, OtherCase, Rules, View};
+use crate::storage::{
+    Catalog, CollectionOptions, CreateError, Namespace, OtherCase, ReadPoint, Rules, View,
+};
 use crate::ttl::{DefaultTtl, TsIndex, check_mode};
 use crate::value::Millis;
 
@@ -33,8 +36,19 @@ impl CreateCollection {
         }
     }
 
-    /// Creates the collection. It is no error if it exists with the same settings.
-    pub(super) fn run(self, catalog: &Catalog, now: Millis) -> Result<Done> {
+    /// Creates the collection in a transaction: nobody else finds it before the commit.
+    pub fn run_at(self, catalog: &Catalog, at: ReadPoint) -> Result<()> {
+        let name = self.namespace.clone();
+        match self.create(catalog, at)? {
+            Ok(()) => Ok(()),
+            Err(CreateError::Exists) => Err(exists(&name)),
+            Err(CreateError::OtherCase(other)) => Err(other_case(&other)),
+            Err(CreateError::Conflict) => Err(write_conflict()),
+        }
+    }
+
+    /// Checks the settings and creates the collection with them.
+    fn create(self, catalog: &Catalog, at: ReadPoint) -> Result<Result<(), CreateError>> {
         let Self {
             namespace: name,
             options,
@@ -50,8 +64,16 @@ impl CreateCollection {
             }
             default_ttl::set(rules, default_ttl, ts_index);
         };
-        match catalog.create(name.clone(), options.clone(), now, set_up) {
-            Ok(_) => Ok(Done::Created),
+        let created = catalog.create_at(name, options, at, set_up);
+        Ok(created.map(drop))
+    }
+
+    /// Creates the collection. It is no error if it exists with the same settings.
+    pub(super) fn run(self, catalog: &Catalog, now: Millis) -> Result<Done> {
+        let (name, options) = (self.namespace.clone(), self.options.clone());
+        let default_ttl = self.default_ttl;
+        match self.create(catalog, ReadPoint::at(now))? {
+            Ok(()) => Ok(Done::Created),
             Err(CreateError::Exists) => {
                 let there = catalog.get(name.database(), name.collection())?;
                 let agrees = |view: &View<'_>| {
@@ -59,15 +81,20 @@ impl CreateCollection {
                 };
                 match there.is_some_and(|there| there.read_present(now, agrees)) {
                     true => Ok(Done::NothingToCreate),
-                    false => Err(Error::new(
-                        Code::NamespaceExists,
-                        format!("Collection {name} already exists."),
-                    )),
+                    false => Err(exists(&name)),
                 }
             }
             Err(CreateError::OtherCase(other)) => Err(other_case(&other)),
+            Err(CreateError::Conflict) => Err(write_conflict()),
         }
     }
+}
+
+fn exists(name: &Namespace) -> Error {
+    Error::new(
+        Code::NamespaceExists,
+        format!("Collection {name} already exists."),
+    )
 }
 
 /// Returns the error for a database name that differs from an existing one only in case.

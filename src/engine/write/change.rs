@@ -53,6 +53,7 @@ impl Search {
         candidate.new_ttl = new_ttl;
         candidate.quick = update.is_quick() && !place.outside_lock;
         candidate.keeps = keeps;
+        let found = candidate.target.found();
         let (wanted, vars) = (candidate.still_matches.wanted, candidate.still_matches.vars);
         let applied = AppliedUpdate {
             update,
@@ -69,14 +70,18 @@ impl Search {
                 None => Ok(update.apply(doc, &apply)?.map_or(New::Same, New::Bytes)),
             }
         });
-        Ok(match modified.map_err(|error| self.failed(error))? {
+        Ok(match modified {
             Ok(Modified::Done(written)) => {
                 effort.changed += (place.weigh)(written.len);
                 Changed::Done(written)
             }
             Ok(Modified::None) => Changed::None,
-            lost => {
-                self.lost(lost.is_err());
+            Ok(Modified::Gone) => {
+                self.lost(false);
+                Changed::Again
+            }
+            Err(stopped) => {
+                self.stopped(stopped, found, place)?;
                 Changed::Again
             }
         })

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{collection_for, refused};
+use super::{Stopped, collection_for};
 use crate::error::{Error, Result};
-use crate::storage::{Catalog, Collection, Dropped};
+use crate::storage::{Catalog, Collection, Dropped, ReadPoint};
 use crate::value::{Doc, Millis};
+use crate::wait::Wait;
 
 /// The largest number of documents that are added in one lock hold.
 pub const BATCH: usize = 100;
@@ -16,6 +17,8 @@ pub struct Inserted {
     pub count: usize,
     /// The error of the document at position `count`, which was not added. The batch stops there.
     pub failed: Option<Error>,
+    /// A transaction holds up the document at position `count`: try again when this wait is over. The batch stops there.
+    pub blocked: Option<Wait>,
 }
 
 /// Adds a document of the server's own. Creates the collection if it does not exist.
@@ -26,11 +29,12 @@ pub fn insert_own(
     document: Doc<'_>,
     now: Millis,
 ) -> Result<()> {
+    let at = ReadPoint::at(now);
     loop {
-        let (collection, _) = collection_for(catalog, database, collection, now)?;
+        let (collection, _) = collection_for(catalog, database, collection, at)?;
         let documents = std::iter::once(document.bytes());
         // If the collection was dropped in between, the loop creates it again.
-        if let Ok(inserted) = insert_batch(&collection, documents, now) {
+        if let Ok(inserted) = insert_batch(&collection, documents, at) {
             return inserted.failed.map_or(Ok(()), Err);
         }
     }
@@ -40,15 +44,19 @@ pub fn insert_own(
 pub fn insert_batch<'d>(
     collection: &Collection,
     documents: impl Iterator<Item = &'d [u8]>,
-    now: Millis,
+    at: ReadPoint,
 ) -> Result<Inserted, Dropped> {
-    collection.write(now, |writer| {
+    collection.write_at(at, |writer| {
         let mut inserted = Inserted::default();
         for bytes in documents {
             match writer.insert(bytes) {
                 Ok(_) => inserted.count += 1,
                 Err(reason) => {
-                    inserted.failed = Some(refused(&reason, &writer.view(), bytes));
+                    match Stopped::by(&reason, writer, bytes) {
+                        Stopped::Claimed(wait) => inserted.blocked = Some(wait),
+                        Stopped::Failed(error) => inserted.failed = Some(error),
+                        Stopped::Dropped => {}
+                    }
                     break;
                 }
             }

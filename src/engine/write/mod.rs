@@ -25,9 +25,11 @@ pub use change::Changed;
 pub use collection::collection_for;
 pub use insert::{BATCH, Inserted, insert_batch, insert_own};
 pub use intake::Intake;
-pub use modify::{Candidate, CandidateId, Deleted, MatchCondition, Modified, append_ts, with_ts};
+pub use modify::{
+    Candidate, CandidateId, Deleted, MatchCondition, Modified, Stopped, append_ts, with_ts,
+};
 pub use pick::{Picked, Picker};
-pub use refused::refused;
-pub use search::{Search, Selection, WriteTarget};
+pub use refused::{refused, write_conflict};
+pub use search::{Blocked, Search, Selection, WriteTarget};
 pub use selector::Selector;
 pub use statement::{Deleting, MAX_LOST, Shows, Updated, Updating, Version};

@@ -1,13 +1,14 @@
 //! Changing or removing one stored document.
 
 use super::{Selector, refused};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::query::Vars;
 use crate::storage::{
     Before, Collection, Dropped, New, NewTtl, ReadPoint, RecordId, Refused, Stored, UpdateDelta,
     Writer, Written,
 };
 use crate::value::{Doc, DocBuilder, Millis, Value, ValueRef};
+use crate::wait::Wait;
 
 /// The result of changing a document.
 #[derive(Debug, PartialEq, Eq)]
@@ -29,6 +30,16 @@ pub enum Deleted {
     Gone,
     /// The document was removed. It had this `_ts`.
     Done(Millis),
+}
+
+/// Why a document was not written.
+#[derive(Debug)]
+pub enum Stopped {
+    Failed(Error),
+    /// The collection was dropped.
+    Dropped,
+    /// A transaction has written to the document and has not ended. Try again when this wait is over.
+    Claimed(Wait),
 }
 
 /// A stored document that a statement is about to change or remove.
@@ -77,6 +88,18 @@ enum Look {
     Copied(RecordId, Millis),
 }
 
+// === impl CandidateId ===
+
+impl CandidateId<'_> {
+    /// Returns the record and its `_ts`, if it was found.
+    pub(super) fn found(&self) -> Option<(RecordId, Millis)> {
+        match self {
+            Self::Id(_) => None,
+            Self::Found(id, ts) => Some((*id, *ts)),
+        }
+    }
+}
+
 // === impl Candidate ===
 
 impl Candidate<'_> {
@@ -92,30 +115,27 @@ impl Candidate<'_> {
         new: &mut New,
         delta: &dyn UpdateDelta,
         mut compute: impl FnMut(Doc<'_>, Millis, Option<&Writer<'_>>) -> Result<New>,
-    ) -> Result<Result<Modified, Dropped>> {
+    ) -> Result<Modified, Stopped> {
         let collection = self.collection;
         let (id, mut ts) = match self.target {
             CandidateId::Found(id, ts) => (id, ts),
             CandidateId::Id(id) => {
                 let looked = match self.quick {
-                    true => collection.write(at.now(), |writer| {
+                    true => collection.write_at(at, |writer| {
                         self.at_once(writer, id, new, delta, &mut compute)
-                    }),
-                    false => Ok(Ok(self.copy(id, at))),
+                    })??,
+                    false => self.copy(id, at),
                 };
                 match looked {
-                    Err(dropped) => return Ok(Err(dropped)),
-                    Ok(looked) => match looked? {
-                        Look::None => return Ok(Ok(Modified::None)),
-                        Look::Done(written) => return Ok(Ok(Modified::Done(written))),
-                        Look::Copied(id, ts) => (id, ts),
-                    },
+                    Look::None => return Ok(Modified::None),
+                    Look::Done(written) => return Ok(Modified::Done(written)),
+                    Look::Copied(id, ts) => (id, ts),
                 }
             }
         };
         loop {
             *new = compute(Doc::new(self.current), ts, None)?;
-            let written = collection.write(at.now(), |writer| {
+            let written = collection.write_at(at, |writer| {
                 match self.was_touched(writer, id, ts) || !writer.is_unchanged(id, self.current) {
                     true => Ok(None),
                     false => {
@@ -123,15 +143,12 @@ impl Candidate<'_> {
                         told(writer, id, new, written)
                     }
                 }
-            });
+            })??;
             match written {
-                Err(dropped) => return Ok(Err(dropped)),
-                Ok(written) => match written? {
-                    Some(written) => return Ok(Ok(Modified::Done(written))),
-                    None => match self.look_again(id, at)? {
-                        Some(now_ts) => ts = now_ts,
-                        None => return Ok(Ok(Modified::Gone)),
-                    },
+                Some(written) => return Ok(Modified::Done(written)),
+                None => match self.look_again(id, at)? {
+                    Some(now_ts) => ts = now_ts,
+                    None => return Ok(Modified::Gone),
                 },
             }
         }
@@ -145,7 +162,7 @@ impl Candidate<'_> {
         new: &mut New,
         delta: &dyn UpdateDelta,
         compute: &mut impl FnMut(Doc<'_>, Millis, Option<&Writer<'_>>) -> Result<New>,
-    ) -> Result<Look> {
+    ) -> Result<Look, Stopped> {
         let view = writer.view();
         view.id_usage().note();
         let Some((id, stored)) = view.by_id(id) else {
@@ -181,39 +198,40 @@ impl Candidate<'_> {
     }
 
     /// Removes the document, if it still exists and matches. Returns the `_ts` that it had.
-    pub fn delete(mut self, at: ReadPoint) -> Result<Result<Deleted, Dropped>> {
+    pub fn delete(mut self, at: ReadPoint) -> Result<Deleted, Stopped> {
         let collection = self.collection;
         let (id, mut ts) = match self.target {
             CandidateId::Found(id, ts) => (id, ts),
             CandidateId::Id(id) if !self.quick => match self.copy(id, at) {
                 Look::Copied(id, ts) => (id, ts),
-                _ => return Ok(Ok(Deleted::None)),
+                _ => return Ok(Deleted::None),
             },
             CandidateId::Id(id) => {
-                let removed = collection.write(at.now(), |writer| {
+                let removed = collection.write_at(at, |writer| {
                     let view = writer.view();
                     view.id_usage().note();
-                    let (id, stored) = view.by_id(id)?;
+                    let Some((id, stored)) = view.by_id(id) else {
+                        return Ok(None);
+                    };
                     self.current.clear();
                     self.current.extend_from_slice(stored.bytes);
-                    writer.remove(id)
-                });
-                return Ok(removed.map(|removed| removed.map_or(Deleted::None, Deleted::Done)));
+                    remove(writer, id)
+                })??;
+                return Ok(removed.map_or(Deleted::None, Deleted::Done));
             }
         };
         loop {
-            let removed = collection.write(at.now(), |writer| {
+            let removed = collection.write_at(at, |writer| {
                 match self.was_touched(writer, id, ts) || !writer.is_unchanged(id, self.current) {
-                    true => None,
-                    false => writer.remove(id),
+                    true => Ok(None),
+                    false => remove(writer, id),
                 }
-            });
+            })??;
             match removed {
-                Err(dropped) => return Ok(Err(dropped)),
-                Ok(Some(ts)) => return Ok(Ok(Deleted::Done(ts))),
-                Ok(None) => match self.look_again(id, at)? {
+                Some(ts) => return Ok(Deleted::Done(ts)),
+                None => match self.look_again(id, at)? {
                     Some(now_ts) => ts = now_ts,
-                    None => return Ok(Ok(Deleted::Gone)),
+                    None => return Ok(Deleted::Gone),
                 },
             }
         }
@@ -249,22 +267,51 @@ impl Candidate<'_> {
     }
 }
 
-/// Turns a refused write into MongoDB's error.
+fn remove(writer: &mut Writer<'_>, id: RecordId) -> Result<Option<Millis>, Stopped> {
+    let removed = writer.remove(id);
+    removed.map_err(|reason| Stopped::by(&reason, writer, &[]))
+}
+
+/// Turns a refused write into MongoDB's error, or a wait.
 #[inline]
 fn told(
     writer: &Writer<'_>,
     id: RecordId,
     new: &New,
     written: Result<Option<Written>, Refused>,
-) -> Result<Option<Written>> {
+) -> Result<Option<Written>, Stopped> {
     written.map_err(|reason| {
         let view = writer.view();
         let bytes = match new {
             New::Bytes(bytes) => bytes.as_slice(),
             _ => view.get(id).map_or(&[][..], |stored| stored.bytes),
         };
-        refused(&reason, &view, bytes)
+        Stopped::by(&reason, writer, bytes)
     })
+}
+
+// === impl Stopped ===
+
+impl Stopped {
+    /// Returns what a refused write means for the caller.
+    pub(super) fn by(reason: &Refused, writer: &Writer<'_>, document: &[u8]) -> Self {
+        match (reason, writer.released()) {
+            (Refused::Claimed, Some(wait)) => Self::Claimed(wait),
+            _ => Self::Failed(refused(reason, &writer.view(), document)),
+        }
+    }
+}
+
+impl From<Error> for Stopped {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<Dropped> for Stopped {
+    fn from(_: Dropped) -> Self {
+        Self::Dropped
+    }
 }
 
 /// Returns a document with `_ts` (whole seconds) as its last field.
@@ -330,7 +377,7 @@ mod tests {
                 seen.push(ts);
                 Ok(New::Same)
             });
-            (done.unwrap().unwrap(), seen)
+            (done.unwrap(), seen)
         };
         let done = |before| {
             Modified::Done(Written {

@@ -11,6 +11,18 @@ use crate::value::{Doc, DocBuf, keys};
 pub fn refused(reason: &Refused, view: &View<'_>, document: &[u8]) -> Error {
     match reason {
         Refused::Unindexable(error) | Refused::TooLarge(error) => error.clone(),
+        Refused::Claimed | Refused::Conflict => write_conflict(),
+        Refused::Capped => Error::new(
+            Code::OperationNotSupportedInTransaction,
+            format!(
+                "Collection '{}' is a capped collection. Writes in transactions are not allowed on capped collections.",
+                view.namespace()
+            ),
+        ),
+        Refused::TransactionTooLarge => Error::new(
+            Code::TransactionTooLargeForCache,
+            "the writes of the open transactions take too much memory",
+        ),
         Refused::Duplicate { index, .. } => {
             let shown;
             let mut doc = Doc::new(document);
@@ -36,6 +48,15 @@ pub fn refused(reason: &Refused, view: &View<'_>, document: &[u8]) -> Error {
             }
         }
     }
+}
+
+/// Returns the error that another transaction has written to a document first. The client runs its transaction again.
+pub fn write_conflict() -> Error {
+    Error::new(
+        Code::WriteConflict,
+        "Caused by :: Write conflict during plan execution and yielding is disabled. :: Please retry your operation or \
+         multi-document transaction.",
+    )
 }
 
 fn duplicate(namespace: &str, index: &str, pattern: &DocBuf, value: &DocBuf) -> Error {

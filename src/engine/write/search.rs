@@ -1,8 +1,9 @@
 //! The search for the documents of a statement.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
-use super::{Candidate, CandidateId, MatchCondition, Picked, Picker, Selector};
+use super::{Candidate, CandidateId, MatchCondition, Picked, Picker, Selector, Stopped};
 use crate::effort::{Effort, Weigh};
 use crate::engine::ObjectIds;
 use crate::engine::access::Walk;
@@ -13,8 +14,9 @@ use crate::error::{Error, Result};
 use crate::query::Vars;
 use crate::query::sort::Sort;
 use crate::query::stage::StepBudget;
-use crate::storage::{Catalog, Collection, NewTtl, ReadPoint};
+use crate::storage::{Catalog, Collection, NewTtl, ReadPoint, RecordId};
 use crate::value::{Millis, ValueRef};
+use crate::wait::Wait;
 
 /// The target of a statement's writes, and their time.
 pub struct WriteTarget<'a> {
@@ -28,7 +30,12 @@ pub struct WriteTarget<'a> {
     pub weigh: Weigh,
     /// The read point of the statement. It writes at the same `now`.
     pub at: ReadPoint,
+    /// Set if a transaction holds the statement up: the caller waits before it goes on.
+    pub blocked: &'a Blocked,
 }
+
+/// The transaction that a step waits for.
+pub type Blocked = Cell<Option<Wait>>;
 
 /// The documents that a statement is about.
 pub struct Selection {
@@ -48,6 +55,8 @@ pub struct Search {
     /// The words with which mongod introduces errors that a document causes, if it does.
     during: Option<&'static str>,
     way: Option<SearchWay>,
+    /// The document that a transaction holds up. It comes next.
+    claimed: Option<(RecordId, Millis)>,
     current: Vec<u8>,
 }
 
@@ -79,6 +88,14 @@ impl<'a> WriteTarget<'a> {
 
     pub fn now(&self) -> Millis {
         self.at.now()
+    }
+
+    /// Returns whether the step must wait for a transaction.
+    pub fn is_blocked(&self) -> bool {
+        let wait = self.blocked.take();
+        let blocked = wait.is_some();
+        self.blocked.set(wait);
+        blocked
     }
 }
 
@@ -163,6 +180,7 @@ impl Search {
             selection,
             during,
             way: None,
+            claimed: None,
             current: Vec::new(),
         }
     }
@@ -181,7 +199,9 @@ impl Search {
         effort: &mut Effort,
     ) -> Result<FoundDocument<'_>> {
         if self.way.is_none() {
-            let found = place.catalog.get(place.database, place.collection)?;
+            let found = place
+                .catalog
+                .get_at(place.database, place.collection, place.at)?;
             self.way = found
                 .map(|collection| self.selection.way(collection, place.at))
                 .transpose()?;
@@ -196,7 +216,10 @@ impl Search {
                 (CandidateId::Id(id), &*collection)
             }
             Some(SearchWay::Picker(picker)) => {
-                let picked = picker.next(at, &self.selection.vars, slice, current);
+                let picked = match self.claimed.take() {
+                    Some((id, ts)) => Ok(Picked::One(id, ts)),
+                    None => picker.next(at, &self.selection.vars, slice, current),
+                };
                 *effort += picker.take_effort();
                 match picked.map_err(|error| during(self.during, error))? {
                     Picked::One(id, ts) => (CandidateId::Found(id, ts), picker.collection()),
@@ -232,9 +255,31 @@ impl Search {
         }
     }
 
+    /// Handles a write that was stopped. Returns an error if the statement has failed.
+    pub(super) fn stopped(
+        &mut self,
+        stopped: Stopped,
+        found: Option<(RecordId, Millis)>,
+        place: &WriteTarget<'_>,
+    ) -> Result<()> {
+        match stopped {
+            Stopped::Failed(error) => return Err(self.failed(error)),
+            Stopped::Dropped => self.lost(true),
+            Stopped::Claimed(wait) => {
+                place.blocked.set(Some(wait));
+                match &mut self.way {
+                    Some(SearchWay::Point { gone, .. }) => *gone = false,
+                    _ => self.claimed = found,
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Starts over: the next document is again the first one.
     pub fn start_over(&mut self) {
         self.way = None;
+        self.claimed = None;
     }
 
     /// Returns the bytes of the last document found, as they were before the write.

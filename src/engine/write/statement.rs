@@ -100,14 +100,17 @@ impl Updating {
         if self.upsert && !std::mem::replace(&mut self.has_begun, true) {
             // MongoDB creates the collection of an upsert before it looks for a document, so that it is there even if the
             // upsert fails.
-            collection_for(place.catalog, place.database, place.collection, place.now())?;
+            collection_for(place.catalog, place.database, place.collection, place.at)?;
         }
         loop {
             if self.change_next(place, slice, effort)? {
                 if self.done.matched > 0 || !self.upsert || self.insert(place, effort)? {
                     return Ok(true);
                 }
-            } else if slice.is_over() {
+                if place.is_blocked() {
+                    return Ok(false);
+                }
+            } else if place.is_blocked() || slice.is_over() {
                 return Ok(false);
             }
         }
@@ -147,12 +150,15 @@ impl Updating {
         let made = self.make(place);
         let bytes = made.map_err(|error| self.search.failed(error))?;
         let (collection, _) =
-            collection_for(place.catalog, place.database, place.collection, place.now())?;
-        let Ok(inserted) =
-            insert_batch(&collection, std::iter::once(bytes.as_slice()), place.now())
+            collection_for(place.catalog, place.database, place.collection, place.at)?;
+        let Ok(inserted) = insert_batch(&collection, std::iter::once(bytes.as_slice()), place.at)
         else {
             return Ok(false);
         };
+        if let Some(wait) = inserted.blocked {
+            place.blocked.set(Some(wait));
+            return Ok(false);
+        }
         match inserted.failed {
             None => {
                 effort.inserted += (place.weigh)(bytes.len());
@@ -241,7 +247,7 @@ impl Deleting {
             if self.remove_next(place, slice, effort)? {
                 return Ok(true);
             }
-            if slice.is_over() {
+            if place.is_blocked() || slice.is_over() {
                 return Ok(false);
             }
         }
@@ -260,12 +266,16 @@ impl Deleting {
             FoundDocument::None => return Ok(true),
         };
         candidate.quick = !place.outside_lock;
-        let deleted = candidate.delete(place.at);
-        let ts = match deleted.map_err(|error| self.search.failed(error))? {
+        let found = candidate.target.found();
+        let ts = match candidate.delete(place.at) {
             Ok(Deleted::Done(ts)) => ts,
             Ok(Deleted::None) => return Ok(true),
-            lost => {
-                self.search.lost(lost.is_err());
+            Ok(Deleted::Gone) => {
+                self.search.lost(false);
+                return Ok(false);
+            }
+            Err(stopped) => {
+                self.search.stopped(stopped, found, place)?;
                 return Ok(false);
             }
         };

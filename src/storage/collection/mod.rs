@@ -6,15 +6,17 @@
 
 mod state;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use uuid::Uuid;
 
 use super::expiry::Horizon;
-use super::{CollectionOptions, LogOp, Namespace, ReadPoint, Shared, SizeLimit, View, Writer};
+use super::{
+    CollectionOptions, LogOp, Namespace, ReadPoint, Shared, SizeLimit, TransactionId, View, Writer,
+};
 use crate::clock::Clock;
 use crate::interrupt::run_blocking;
 use crate::ttl::End;
@@ -37,6 +39,10 @@ pub struct Collection {
     damaged: AtomicBool,
     /// Set while the ordered index of `_id`s is being built.
     pub(super) ordering_ids: AtomicBool,
+    /// Itself, for a transaction that writes to it and comes back when it ends.
+    me: Weak<Self>,
+    /// The transaction that has created the collection and not committed. Zero if there is none.
+    creator: AtomicU64,
 }
 
 /// A collection whose lock is held exclusively.
@@ -61,7 +67,16 @@ impl Collection {
             horizon: Horizon::new(None),
             damaged: AtomicBool::new(false),
             ordering_ids: AtomicBool::new(false),
+            me: Weak::new(),
+            creator: AtomicU64::new(0),
         }
+    }
+
+    /// Tells the collection where it is.
+    #[must_use]
+    pub(super) fn known_as(mut self, me: &Weak<Self>) -> Self {
+        self.me = Weak::clone(me);
+        self
     }
 
     /// Attaches the collection to a server, whose clock may be set back.
@@ -77,6 +92,30 @@ impl Collection {
     pub fn with_limit(mut self, limit: Option<SizeLimit>) -> Self {
         self.state.get_mut().set_limit(limit);
         self
+    }
+
+    /// Returns the transaction that has created the collection and not committed.
+    #[inline]
+    pub(super) fn creator(&self) -> Option<TransactionId> {
+        let creator = TransactionId(self.creator.load(Ordering::Acquire));
+        (creator != TransactionId::NONE).then_some(creator)
+    }
+
+    /// Hides a new collection from all but its creator.
+    pub(super) fn set_creator(&self, creator: TransactionId) {
+        // Its commit finds the collection by its writes, even if there are none.
+        self.exclusive().contents_mut().own_mut(creator);
+        self.creator.store(creator.0, Ordering::Release);
+    }
+
+    /// Drops a collection that was never committed. Nobody is told.
+    pub(super) fn discard(&self) {
+        drop(self.exclusive().empty());
+    }
+
+    /// Shows the collection to all: its creator has committed.
+    pub(super) fn reveal(&self) {
+        self.creator.store(0, Ordering::Release);
     }
 
     pub fn uuid(&self) -> Uuid {
@@ -133,12 +172,30 @@ impl Collection {
         now: Millis,
         change: impl FnOnce(&mut Writer<'_>) -> T,
     ) -> Result<T, Dropped> {
+        self.write_at(ReadPoint::at(now), change)
+    }
+
+    /// Changes the collection for a client that reads at this point. The writes of a transaction go into its buffer.
+    #[inline]
+    pub fn write_at<T>(
+        &self,
+        at: ReadPoint,
+        change: impl FnOnce(&mut Writer<'_>) -> T,
+    ) -> Result<T, Dropped> {
         let mut state = self.exclusive();
         if state.is_dropped() {
             return Err(Dropped);
         }
-        let seen = self.seen_by_writer(&mut state, now);
-        Ok(change(&mut Writer::new(&mut state, now, seen)))
+        let seen = self.seen_by_writer(&mut state, at.now());
+        let mut writer = Writer::new(&mut state, at.now(), seen).reading(at);
+        let done = change(&mut writer);
+        if writer.joins
+            && let (Some(transaction), Some(me)) = (at.transaction(), self.me.upgrade())
+        {
+            let shared = state.contents().shared();
+            shared.transactions.join(transaction, me);
+        }
+        Ok(done)
     }
 
     /// Returns whether the lock is held, shared or exclusively.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Contents;
 use crate::storage::expiry::Drained;
-use crate::storage::index::{Index, IndexKeys, IndexNumber, IndexSpec, IndexUsage};
+use crate::storage::index::{ID_INDEX, Index, IndexKeys, IndexNumber, IndexSpec, IndexUsage};
 use crate::storage::{IndexChange, IndexSelection, RecordId};
 use crate::value::Millis;
 
@@ -15,6 +15,8 @@ impl Contents {
     pub fn begin_index(&mut self, spec: IndexSpec, now: Millis) -> IndexNumber {
         let number = IndexNumber(self.next_index);
         self.next_index += 1;
+        // The server itself adds the ordered index of `_id`s, which refuses no document.
+        self.schema += u64::from(spec.name != ID_INDEX);
         self.indexes.push(Index::new(number, spec, now));
         number
     }
@@ -55,6 +57,7 @@ impl Contents {
     /// Takes the indexes out and returns them, so that the caller can free large ones without the lock.
     fn take_indexes(&mut self, picks: impl Fn(&Index) -> bool) -> Vec<Index> {
         self.guarded(|contents| {
+            contents.schema += 1;
             let (gone, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut contents.indexes)
                 .into_iter()
                 .partition(picks);
@@ -108,6 +111,7 @@ impl Contents {
             let index = indexes.find(|index| index.spec.name == name)?;
             let done = change(index);
             index.altered += 1;
+            contents.schema += 1;
             Some(done)
         })
     }

@@ -12,6 +12,7 @@
 
 mod date_rules;
 mod indexes;
+mod versions;
 mod watched;
 
 use std::sync::Arc;
@@ -23,9 +24,10 @@ use super::index::{Index, IndexKeys};
 use super::segment::Segment;
 use super::segments::Segments;
 use super::stored::{Stamp, Totals};
+use super::versions::Versions;
 use super::{LogSubject, Namespace, RecordId, Shared, UpdateDelta};
 use crate::ttl::{DefaultTtl, End, TsIndex};
-use crate::value::{Doc, Millis, Patch};
+use crate::value::{ClusterTime, Doc, Millis, Patch};
 use crate::wait::{Signal, Wait};
 
 /// The documents and indexes of a collection, with the rules by which documents expire.
@@ -58,6 +60,10 @@ pub(super) struct Contents {
     subject: Arc<LogSubject>,
     /// Whether the log keeps whole documents from before and after a change.
     keeps_images: bool,
+    /// Earlier versions that snapshots need, and the writes of transactions. Mostly there is none of it.
+    versions: Option<Box<Versions>>,
+    /// How often an index of a client was added, changed or dropped.
+    schema: u64,
     /// Given when a document is added, or when the collection is dropped and none will be added any more.
     arrivals: Signal,
     /// Given when the build of an index or a change of the date rules has ended, successfully or not.
@@ -141,6 +147,8 @@ impl Contents {
             shared,
             subject,
             keeps_images: false,
+            versions: None,
+            schema: 0,
             arrivals: Signal::default(),
             settled: Signal::default(),
             torn: false,
@@ -204,6 +212,20 @@ impl Contents {
         self.ts_index.as_ref()
     }
 
+    #[inline]
+    pub fn versions(&self) -> Option<&Versions> {
+        self.versions.as_deref()
+    }
+
+    /// Returns how often an index of a client was added, changed or dropped.
+    pub fn schema(&self) -> u64 {
+        self.schema
+    }
+
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
     pub fn reap_from(&self) -> RecordId {
         self.reap_from
     }
@@ -224,7 +246,7 @@ impl Contents {
 
     /// Returns whether memory can be given back.
     pub fn can_shrink(&self) -> bool {
-        self.shrink_from.is_some()
+        self.shrink_from.is_some() || self.has_unneeded_versions()
     }
 
     /// Returns whether a change was begun and never completed. The contents cannot be trusted then.
@@ -257,15 +279,29 @@ impl Contents {
 
     // --- The only way to change a document ---
 
-    /// Applies a whole change at `now` and returns the record that was written.
+    /// Returns the logical time of the next change.
+    #[inline]
+    pub fn tick(&self, now: Millis) -> ClusterTime {
+        self.shared.time.tick(now)
+    }
+
+    /// Applies a whole change, which happens at `now` and at that logical time, and returns the record that was written.
     #[inline(always)]
-    pub fn commit(&mut self, now: Millis, change: Change<'_>) -> RecordId {
+    pub fn commit(&mut self, now: Millis, time: ClusterTime, change: Change<'_>) -> RecordId {
+        let noted = self.shared.snapshots.are_open();
+        if noted {
+            self.note_version(&change, time);
+        }
         // A change of `_ts` alone is told to nobody.
         let is_touch = matches!(change, Change::Touch { .. });
-        if is_touch || self.shared.log.is_indifferent(now) {
-            return self.guarded(|contents| contents.apply(change));
+        let id = match is_touch || self.shared.log.is_indifferent(now) {
+            true => self.guarded(|contents| contents.apply(change)),
+            false => self.commit_watched(now, change),
+        };
+        if noted && matches!(change, Change::Insert { .. }) {
+            self.note_absence(id, time);
         }
-        self.commit_watched(now, change)
+        id
     }
 
     // Each caller knows the kind of its change. Inlined, it calls that one function, and the change is never built.
@@ -446,6 +482,7 @@ impl Contents {
     /// Gives back some memory that the `_id` map and the indexes no longer need: one shard, or the nodes of `some` entries
     /// of an index. Returns whether there may be more.
     pub fn shrink_some(&mut self, some: usize) -> bool {
+        self.prune_versions();
         let Some(from) = self.shrink_from else {
             return false;
         };
@@ -476,9 +513,11 @@ impl Contents {
     pub fn take(&mut self) -> Self {
         self.arrivals.give();
         self.settled.give();
+        self.release_all();
         let empty = Self {
             next_segment: self.next_segment,
             next_index: self.next_index,
+            schema: self.schema + 1,
             ..Self::new(Arc::clone(&self.shared), Arc::clone(&self.subject))
         };
         std::mem::replace(self, empty)

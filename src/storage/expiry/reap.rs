@@ -91,7 +91,11 @@ impl Writer<'_> {
         by: Millis,
         until: Option<Instant>,
     ) -> Option<Drained> {
-        (!self.reap(by, until).due).then_some(Drained { by })
+        if self.reap(by, until).due {
+            return None;
+        }
+        self.contents_mut().forget_ended_versions(by);
+        Some(Drained { by })
     }
 
     fn reap(&mut self, now: Millis, until: Option<Instant>) -> Slice {
@@ -141,7 +145,8 @@ impl Writer<'_> {
                 id: RecordId::new(number, slot),
                 cause: Cause::Expired,
             };
-            contents.commit(now, change);
+            let time = contents.tick(now);
+            contents.commit(now, time, change);
         }
         let next = match ended.last() {
             Some(&last) if ended.len() == CHUNK => RecordId::new(number, last).next(),

@@ -30,7 +30,7 @@ const ID_BYTES: usize = size_of::<u64>();
 
 /// The number of an index within its collection. Numbers are never reused, so the builder of an index notices when it is
 /// dropped, even if another index has taken its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct IndexNumber(pub u64);
 
 /// How far a new index is filled.

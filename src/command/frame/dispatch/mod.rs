@@ -21,7 +21,7 @@ use super::guard::{self, Rights};
 use super::operations::Operation;
 use super::task::RunningCommand;
 use super::write_concern::UnmetConcern;
-use super::{Access, Command, Context, Flags, Outcome, Task, reply};
+use super::{Access, Command, Context, Flags, Outcome, Task, cluster_time, reply, transaction};
 use crate::clock::monotonic;
 use crate::command::fail_point::Fault;
 use crate::command::{COMMANDS, cosmos};
@@ -201,6 +201,7 @@ fn attempt(
         Err(error) => {
             context.counters.add(shard, Counter::Command, 1);
             reply::fail(out, start, &error);
+            context.put_time(out, start);
             return Attempt::Replied;
         }
     };
@@ -211,14 +212,22 @@ fn attempt(
     let ran = run(context, client, session, request, command, out);
     context.reaper.note_request();
     match ran {
-        Ok(done @ (Attempt::Replied | Attempt::Streaming)) => done,
+        Ok(done @ (Attempt::Replied | Attempt::Streaming)) => {
+            context.put_time(out, start);
+            done
+        }
         Ok(other) => {
             out.truncate(start);
             other
         }
         Err(error) => {
             context.counters.failed(shard, command);
+            let error = match request.body().has("autocommit") {
+                true => transaction::labelled(error),
+                false => error,
+            };
             reply::fail(out, start, &error);
+            context.put_time(out, start);
             Attempt::Replied
         }
     }
@@ -266,6 +275,10 @@ fn run(
         put_help(command, out);
         return Ok(Attempt::Replied);
     }
+    let now = context.clock.now();
+    if let Some(time) = generic.cluster_time {
+        cluster_time::advance(&context.catalog, time, now)?;
+    }
     let deadline = (generic.max_time_millis > 0)
         .then(|| monotonic() + Duration::from_millis(generic.max_time_millis));
     let mut call = Call {
@@ -273,9 +286,11 @@ fn run(
         client,
         command,
         request,
-        now: context.clock.now(),
+        now,
         deadline,
         retry: None,
+        transaction: None,
+        snapshot: None,
         effort: Effort::default(),
         has_begun_to_write: Cell::new(false),
         rights: Rights::All,
@@ -288,13 +303,28 @@ fn run(
     if context.cosmos.strict {
         cosmos::check_strict(&call)?;
     }
-    if let (Some(number), Some(id)) = (call.generic.number, &call.generic.session)
+    call.generic
+        .read_concern
+        .check_times(context.catalog.time().latest())?;
+    if let Some(starts) = call.generic.transaction {
+        transaction::check(&call, starts)?;
+        if let (Some(number), Some(id)) = (call.generic.number, &call.generic.session) {
+            let session = context.sessions.get(id, session)?;
+            match session.join(number, transaction::joining(&call, starts), now)? {
+                Ok(joined) => call.transaction = Some(joined),
+                Err(busy) => return Ok(Attempt::Busy(busy, deadline)),
+            }
+        }
+    } else if let (Some(number), Some(id)) = (call.generic.number, &call.generic.session)
         && command.facts.flags.has(Flags::RETRYABLE)
     {
         match context.sessions.get(id, session)?.check_out(number)? {
             Ok(checked_out) => call.retry = Some(checked_out),
             Err(busy) => return Ok(Attempt::Busy(busy, deadline)),
         }
+    }
+    if call.transaction.is_none() {
+        call.snapshot = call.generic.read_concern.open_snapshot(&context.catalog)?;
     }
     // A client may ask for an unacknowledged write and still get a reply. That reply is only `ok`.
     let terse = call.generic.write_concern.unacknowledged
@@ -319,7 +349,7 @@ fn run(
             builder.end();
             let operation = operation.unwrap_or_else(|| list(&call));
             let unmet = call.generic.write_concern.unmet.take();
-            let work = go_on(&call, task, operation, meter, terse, unmet);
+            let work = go_on(&mut call, task, operation, meter, terse, unmet);
             return Ok(Attempt::Work(work));
         }
         outcome => outcome,
@@ -341,6 +371,10 @@ fn run(
             Err(_) => Doc::EMPTY,
         };
         meter.end(context, client, call.effort, said);
+    }
+    if let Some(joined) = call.transaction.take() {
+        let reply = outcome.as_ref().map(|_| reply::behind(out, start));
+        transaction::finish(context, joined, reply);
     }
     if let (Err(error), Some(unmet)) = (&outcome, unmet) {
         let shard = Counters::shard(client.id);
@@ -412,7 +446,7 @@ fn list(call: &Call<'_>) -> Operation {
 
 /// Turns a command that takes longer into work.
 fn go_on(
-    call: &Call<'_>,
+    call: &mut Call<'_>,
     task: Box<dyn Task>,
     operation: Operation,
     meter: Option<cosmos::Meter>,
@@ -433,6 +467,8 @@ fn go_on(
         shard: Counters::shard(call.client.id),
         terse,
         unmet: unmet.map(|unmet| (unmet, call.request.clone())),
+        transaction: call.transaction.take(),
+        _snapshot: call.snapshot.take(),
     })
 }
 
@@ -466,6 +502,7 @@ impl Work for DeferredRequest {
         if let Err(error) = limit.check() {
             let start = out.len();
             reply::fail(out, start, &error);
+            self.context.put_time(out, start);
             return Ok(Progress::Done);
         }
         match attempt(&self.context, &self.client, &mut None, &self.request, out) {
@@ -512,6 +549,7 @@ impl Work for Faulted {
         if let Some(error) = self.fault.error(&self.asked.request) {
             reply::fail(out, start, &error);
             reply::extend(out, start, |reply| self.put_state(reply));
+            self.asked.context.put_time(out, start);
             return Ok(Progress::Done);
         }
         let progress = self.asked.step(out)?;

@@ -1,0 +1,178 @@
+//! Commands inside a multi-document transaction: which are allowed, and how they end.
+
+use super::concern::ReadConcern;
+use super::{Call, Command, Context, Flags};
+use crate::error::{Code, Error, Result};
+use crate::session::{InTransaction, Joining, TransactionStart};
+use crate::value::Doc;
+
+/// The label that tells a driver to run the whole transaction again.
+const TRANSIENT: &str = "TransientTransactionError";
+
+/// Checks whether a command may be part of a transaction. A command that may not leaves the transaction as it is.
+pub(super) fn check(call: &Call<'_>, starts: bool) -> Result<()> {
+    let command = call.command;
+    check_command(command)?;
+    let refuse = |message: &str| Err(not_supported(message.to_owned()));
+    if starts {
+        match command.name {
+            "commitTransaction" => return refuse("Cannot start a transaction with a commit"),
+            "abortTransaction" => return refuse("Cannot start a transaction with an abort"),
+            "killCursors" => {
+                return refuse(
+                    "Cannot run killCursors as the first operation in a multi-document transaction.",
+                );
+            }
+            _ => {}
+        }
+    }
+    if ends(command) {
+        return Ok(());
+    }
+    let invalid = |message| Err(Error::new(Code::InvalidOptions, message));
+    if call.body().has("writeConcern") {
+        return invalid("writeConcern is not allowed within a multi-statement transaction");
+    }
+    let ReadConcern {
+        level, is_given, ..
+    } = call.generic.read_concern;
+    if is_given && !starts {
+        return invalid("Only the first command in a transaction may specify a readConcern");
+    }
+    if !matches!(level, None | Some("local" | "majority" | "snapshot")) {
+        return invalid(
+            "The readConcern level must be either 'local' (default), 'majority' or 'snapshot' in order to run in a transaction",
+        );
+    }
+    match call.database() {
+        "config" => refuse("Cannot run command against the config database in a transaction."),
+        "local" => refuse("Cannot run command against the 'local' database in a transaction."),
+        _ if call.target().as_str() == Some("system.profile") => Err(not_supported(format!(
+            "Cannot run command against the '{}' collection in a transaction.",
+            call.namespace("system.profile")
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn check_command(command: &Command) -> Result<()> {
+    let flags = command.facts.flags;
+    if flags.has(Flags::TRANSACTION) {
+        return Ok(());
+    }
+    Err(not_supported(match command.name {
+        _ if flags.has(Flags::BEFORE_LOGIN) => {
+            "This command is not supported in transactions".to_owned()
+        }
+        "count" => "Cannot run 'count' in a multi-document transaction. Please see \
+                    http://dochub.mongodb.org/core/transaction-count for a recommended alternative."
+            .to_owned(),
+        name => format!("Cannot run '{name}' in a multi-document transaction."),
+    }))
+}
+
+fn not_supported(message: String) -> Error {
+    Error::new(Code::OperationNotSupportedInTransaction, message)
+}
+
+/// Refuses a stage that cannot run in a transaction.
+pub(in crate::command) fn check_stage(call: &Call<'_>, name: &str) -> Result<()> {
+    if !call.is_in_transaction() {
+        return Ok(());
+    }
+    Err(not_supported(match name {
+        "$merge" | "$out" => format!("{name} cannot be used in a transaction"),
+        "$collStats" | "$indexStats" | "$unionWith" => {
+            format!("Stage not supported inside of a multi-document transaction: {name}")
+        }
+        "$changeStream" | "$currentOp" | "$listLocalSessions" | "$listSessions"
+        | "$planCacheStats" => format!(
+            "Operation not permitted in transaction :: caused by :: Aggregation stage {name} cannot run within a \
+             multi-document transaction."
+        ),
+        _ => return Ok(()),
+    }))
+}
+
+/// Returns what the command wants of the transaction.
+pub(super) fn joining<'a>(call: &Call<'a>, starts: bool) -> Joining<'a> {
+    match call.command.name {
+        "commitTransaction" => Joining::Commit,
+        "abortTransaction" => Joining::Abort,
+        _ if !starts => Joining::Continue,
+        _ => Joining::Start(TransactionStart {
+            catalog: &call.context.catalog,
+            at: call.generic.read_concern.at,
+            now: call.now,
+            lifetime_seconds: call.context.transaction_lifetime(),
+        }),
+    }
+}
+
+fn ends(command: &Command) -> bool {
+    matches!(command.name, "abortTransaction" | "commitTransaction")
+}
+
+/// Ends a command of a transaction. The transaction goes on only if the command and all of its statements have succeeded.
+pub(super) fn finish(
+    context: &Context,
+    transaction: InTransaction,
+    reply: Result<Doc<'_>, &Error>,
+) {
+    let goes_on = reply.is_ok_and(|reply| {
+        let errors = reply.get("nErrors").as_num().and_then(|n| n.to_i64_exact());
+        !reply.has("writeErrors") && errors.is_none_or(|n| n == 0)
+    });
+    if goes_on {
+        transaction.keep();
+    } else {
+        abort(context, transaction);
+    }
+}
+
+/// Aborts a transaction. Its cursors end with it.
+pub(in crate::command) fn abort(context: &Context, transaction: InTransaction) {
+    end_cursors(context, &transaction);
+    drop(transaction);
+}
+
+/// Ends the cursors of a transaction.
+pub(in crate::command) fn end_cursors(context: &Context, transaction: &InTransaction) {
+    if transaction.has_cursors() {
+        let (session, number) = (transaction.session(), transaction.number());
+        context.cursors.kill_where(|cursor| {
+            cursor.session == Some(session) && cursor.transaction == Some(number)
+        });
+    }
+}
+
+/// Labels an error of a command that belongs to a transaction, if running the whole transaction again may help.
+pub(super) fn labelled(error: Error) -> Error {
+    match error.code() {
+        Code::WriteConflict
+        | Code::LockTimeout
+        | Code::NoSuchTransaction
+        | Code::SnapshotTooOld
+        | Code::SnapshotUnavailable => error.with_label(TRANSIENT),
+        _ => error,
+    }
+}
+
+// === impl Context ===
+
+impl Context {
+    /// Returns how many seconds a transaction may last.
+    pub(super) fn transaction_lifetime(&self) -> i64 {
+        let limit = self.parameters.get("transactionLifetimeLimitSeconds");
+        let seconds = limit.and_then(|(_, value)| value.as_ref().as_num()?.to_i64_exact());
+        seconds.unwrap_or(60)
+    }
+}
+
+// === impl Call ===
+
+impl Call<'_> {
+    pub fn is_in_transaction(&self) -> bool {
+        self.transaction.is_some()
+    }
+}

@@ -1,0 +1,262 @@
+//! The transaction of a session.
+//!
+//! A session has one transaction at a time, under the number that its client has given it. Each of its commands checks it out
+//! ([`Session::join`]) and gives it back when it has succeeded ([`InTransaction::keep`]). A command that fails, or whose client
+//! leaves, aborts it. The session remembers how its latest transaction ended, so a commit can be repeated.
+
+use std::sync::Arc;
+
+use super::{Busy, Session, SessionId};
+use crate::engine::{Catalog, CommitConflict, ReadPoint, Transaction};
+use crate::error::{Code, Error, Result};
+use crate::value::{ClusterTime, Millis};
+
+/// What the latest number of a session stands for.
+#[derive(Default)]
+pub(super) enum TransactionState {
+    /// A retryable write, or nothing yet.
+    #[default]
+    None,
+    Open(Box<OpenTransaction>),
+    Committed,
+    Aborted,
+}
+
+/// A transaction between two commands of its client.
+pub(super) struct OpenTransaction {
+    transaction: Transaction,
+    /// When it must end, by the server's clock.
+    expires: Millis,
+    /// It has opened cursors, which end with it.
+    has_cursors: bool,
+}
+
+/// What a command wants of the transaction.
+pub enum Joining<'a> {
+    Start(TransactionStart<'a>),
+    Continue,
+    Commit,
+    Abort,
+}
+
+/// How to start a transaction.
+pub struct TransactionStart<'a> {
+    pub catalog: &'a Arc<Catalog>,
+    /// The logical time that it reads, if the client has given one.
+    pub at: Option<ClusterTime>,
+    pub now: Millis,
+    /// How long it may last.
+    pub lifetime_seconds: i64,
+}
+
+/// A transaction that a command has checked out. Dropping it aborts the transaction, unless [`keep`](Self::keep) was called.
+pub struct InTransaction {
+    session: Arc<Session>,
+    number: i64,
+    state: TransactionState,
+    kept: bool,
+}
+
+// === impl Session ===
+
+impl Session {
+    /// Checks the transaction out for one of its commands, and starts it if the command asks for that.
+    pub fn join(
+        self: &Arc<Self>,
+        number: i64,
+        joining: Joining<'_>,
+        now: Millis,
+    ) -> Result<Result<InTransaction, Busy>> {
+        let mut state = self.lock();
+        if number < state.number {
+            return Err(self.too_old(number, &state));
+        }
+        if state.checked_out {
+            return Ok(Err(state.busy()));
+        }
+        let before = match joining {
+            Joining::Start(start) => {
+                if number == state.number {
+                    return Err(Error::new(
+                        Code::ConflictingOperationInProgress,
+                        "Only servers in a sharded cluster can start a new transaction at the active transaction number",
+                    ));
+                }
+                let started = start.open()?;
+                self.count_started();
+                state.begin(number);
+                std::mem::replace(&mut state.transaction, TransactionState::Open(started))
+            }
+            _ if number > state.number => return Err(no_such_transaction(number, state.number)),
+            Joining::Continue | Joining::Commit | Joining::Abort => {
+                let is_over = |open: &OpenTransaction| open.expires <= now;
+                match &state.transaction {
+                    TransactionState::Open(open) if is_over(open) => {
+                        let expired =
+                            std::mem::replace(&mut state.transaction, TransactionState::Aborted);
+                        drop(state);
+                        drop(expired);
+                        self.count_ended(false);
+                        return Err(aborted(number));
+                    }
+                    TransactionState::Open(_) => TransactionState::None,
+                    TransactionState::Committed if matches!(joining, Joining::Commit) => {
+                        TransactionState::None
+                    }
+                    TransactionState::Committed => {
+                        return Err(Error::new(
+                            Code::TransactionCommitted,
+                            format!(
+                                "Transaction with {{ txnNumber: {number} }} has been committed."
+                            ),
+                        ));
+                    }
+                    TransactionState::Aborted => return Err(aborted(number)),
+                    TransactionState::None => {
+                        return Err(no_such_transaction(number, state.number));
+                    }
+                }
+            }
+        };
+        state.checked_out = true;
+        let current = std::mem::take(&mut state.transaction);
+        drop(state);
+        // An open transaction with an older number ends here. Its collections are locked without the session's lock.
+        self.give_up(before);
+        Ok(Ok(InTransaction {
+            session: Arc::clone(self),
+            number,
+            state: current,
+            kept: false,
+        }))
+    }
+
+    /// Aborts a transaction that the session no longer has. Call it without the session's lock.
+    pub(super) fn give_up(&self, state: TransactionState) {
+        if matches!(state, TransactionState::Open(_)) {
+            drop(state);
+            self.count_ended(false);
+        }
+    }
+
+    /// Aborts the transaction if its time is over and no command uses it.
+    pub(super) fn expire(&self, now: Millis) {
+        let mut state = self.lock();
+        if !matches!(&state.transaction, TransactionState::Open(open) if open.expires <= now) {
+            return;
+        }
+        let expired = std::mem::replace(&mut state.transaction, TransactionState::Aborted);
+        drop(state);
+        self.give_up(expired);
+    }
+}
+
+fn no_such_transaction(number: i64, active: i64) -> Error {
+    Error::new(
+        Code::NoSuchTransaction,
+        format!(
+            "Given transaction number {number} does not match any in-progress transactions. The active transaction number \
+             is {active}"
+        ),
+    )
+}
+
+fn aborted(number: i64) -> Error {
+    Error::new(
+        Code::NoSuchTransaction,
+        format!("Transaction with {{ txnNumber: {number} }} has been aborted."),
+    )
+}
+
+// === impl TransactionStart ===
+
+impl TransactionStart<'_> {
+    fn open(&self) -> Result<Box<OpenTransaction>> {
+        let transaction = match self.at {
+            None => self.catalog.begin(),
+            Some(time) => self.catalog.begin_at(time).ok_or_else(|| too_old(time))?,
+        };
+        Ok(Box::new(OpenTransaction {
+            transaction,
+            expires: Millis(
+                self.now
+                    .0
+                    .saturating_add(self.lifetime_seconds.saturating_mul(1_000)),
+            ),
+            has_cursors: false,
+        }))
+    }
+}
+
+/// Returns the error that no open snapshot keeps that time.
+pub fn too_old(time: ClusterTime) -> Error {
+    let (seconds, increment) = time.parts();
+    Error::new(
+        Code::SnapshotTooOld,
+        format!(
+            "Read timestamp Timestamp({seconds}, {increment}) is older than the oldest available timestamp."
+        ),
+    )
+}
+
+// === impl InTransaction ===
+
+impl InTransaction {
+    /// Returns where the command reads and writes.
+    pub fn read_point(&self, now: Millis) -> ReadPoint {
+        match &self.state {
+            TransactionState::Open(open) => open.transaction.read_point(now),
+            _ => ReadPoint::at(now),
+        }
+    }
+
+    pub fn session(&self) -> SessionId {
+        self.session.id()
+    }
+
+    pub fn number(&self) -> i64 {
+        self.number
+    }
+
+    /// Notes that a cursor was opened, which ends with the transaction.
+    pub fn note_cursor(&mut self) {
+        if let TransactionState::Open(open) = &mut self.state {
+            open.has_cursors = true;
+        }
+    }
+
+    pub fn has_cursors(&self) -> bool {
+        matches!(&self.state, TransactionState::Open(open) if open.has_cursors)
+    }
+
+    /// Gives the transaction back to the session: the command has succeeded.
+    pub fn keep(mut self) {
+        self.kept = true;
+    }
+
+    /// Commits. A transaction that was committed before stays so.
+    pub fn commit(&mut self, now: Millis) -> Result<(), CommitConflict> {
+        let state = std::mem::replace(&mut self.state, TransactionState::Committed);
+        self.kept = true;
+        let TransactionState::Open(open) = state else {
+            return Ok(());
+        };
+        let committed = open.transaction.commit(now);
+        if committed.is_err() {
+            self.state = TransactionState::Aborted;
+        }
+        self.session.count_ended(committed.is_ok());
+        committed
+    }
+}
+
+impl Drop for InTransaction {
+    fn drop(&mut self) {
+        let mut state = std::mem::take(&mut self.state);
+        if !self.kept && matches!(state, TransactionState::Open(_)) {
+            self.session.give_up(state);
+            state = TransactionState::Aborted;
+        }
+        self.session.return_transaction(state);
+    }
+}

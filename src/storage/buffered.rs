@@ -1,0 +1,414 @@
+//! Writes of a transaction: they go into its buffer, after the checks that a present write would make.
+//!
+//! A transaction writes only to documents that have not changed since its snapshot and that no other transaction has written
+//! to: the first writer wins, and the other one ends with a conflict at once. So it need not check that again when it
+//! commits, and no two transactions wait for each other. Any other writer waits for the transaction.
+
+use super::contents::{Cause, Change};
+use super::idmap::with_id_key;
+use super::index::{Index, IndexKeys, KeyBytes};
+use super::versions::{Claims, OwnWrite, OwnWrites, TransactionId};
+use super::writer::{AllKeys, Before, New, NewTtl};
+use super::{RecordId, Refused, UpdateDelta, Writer, Written};
+use crate::ttl::OwnTtl;
+use crate::value::{Doc, DocBuf};
+use crate::wait::Wait;
+
+/// The changed fields of a document, which were computed when it was written.
+struct KnownDelta<'a>(Option<&'a DocBuf>);
+
+/// The most memory that the buffers of all transactions may take.
+pub(super) const MAX_BUFFERED: usize = 1 << 30;
+
+// === impl KnownDelta ===
+
+impl UpdateDelta for KnownDelta<'_> {
+    fn delta(&self, _: Doc<'_>, _: Doc<'_>) -> Option<DocBuf> {
+        self.0.cloned()
+    }
+}
+
+// === impl Writer ===
+
+impl Writer<'_> {
+    // --- Writers outside a transaction ---
+
+    /// Returns whether a transaction has written to the collection.
+    #[inline]
+    pub(super) fn has_claims(&self) -> bool {
+        let versions = self.contents().versions();
+        versions.is_some_and(|versions| !versions.own.is_empty())
+    }
+
+    fn claims(&self) -> Option<&Claims> {
+        self.contents().versions().map(|versions| &versions.claims)
+    }
+
+    pub(super) fn check_record_claims(&self, id: RecordId) -> Result<(), Refused> {
+        match self.claims().and_then(|claims| claims.record(id)) {
+            Some(_) => Err(Refused::Claimed),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks whether a transaction adds a document with that `_id`, or has written to the one that is there.
+    pub(super) fn check_id_claims(
+        &self,
+        hash: u64,
+        holder: Option<RecordId>,
+    ) -> Result<(), Refused> {
+        if self
+            .claims()
+            .is_some_and(|claims| claims.id(hash).is_some())
+        {
+            return Err(Refused::Claimed);
+        }
+        // An expired document is gone, and the transaction that wrote to it will notice.
+        match holder.filter(|holder| self.visible(*holder).is_some()) {
+            Some(holder) => self.check_record_claims(holder),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn check_key_claims(&self, index: &Index, key: &KeyBytes) -> Result<(), Refused> {
+        let claims = self.claims().filter(|claims| claims.has_keys());
+        if claims.is_some_and(|claims| claims.key(index.number, key).is_some()) {
+            return Err(Refused::Claimed);
+        }
+        let mut holders = index.holders(key);
+        match holders.find(|holder| self.visible(*holder).is_some()) {
+            Some(holder) => self.check_record_claims(holder),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns a wait that ends when a transaction that has written to the collection ends after this call.
+    pub fn released(&self) -> Option<Wait> {
+        let versions = self.contents().versions()?;
+        Some(Wait::until(versions.released.listen()))
+    }
+
+    // --- Writers in a transaction ---
+
+    pub(super) fn buffer_insert(&mut self, bytes: &[u8]) -> Result<RecordId, Refused> {
+        let own = self.begin_buffered()?;
+        let doc = Doc::new(bytes);
+        let hash = with_id_key(doc, |key| self.check_own_id(own, key))?;
+        let keys = self.keys_of(doc, self.now)?;
+        self.check_own_keys(own, None, &keys)?;
+        let added = |buffer: &mut OwnWrites| buffer.add(hash, bytes.to_vec(), OwnTtl::of(doc));
+        let id = self.with_own(own, added);
+        self.contents_mut()
+            .versions_mut()
+            .claims
+            .claim_id(hash, own);
+        self.claim_keys(own, id, &keys);
+        Ok(id)
+    }
+
+    pub(super) fn buffer_update(
+        &mut self,
+        id: RecordId,
+        before: Before,
+        new: &New,
+        new_ttl: NewTtl,
+        delta: &dyn UpdateDelta,
+    ) -> Result<Option<Written>, Refused> {
+        let own = self.begin_buffered()?;
+        self.check_record(own, id)?;
+        let Some(stored) = self.visible(id) else {
+            return Ok(None);
+        };
+        let bytes = match new {
+            New::Same => stored.bytes.to_vec(),
+            New::Patch(patch) => {
+                let mut bytes = stored.bytes.to_vec();
+                patch.apply(&mut bytes);
+                bytes
+            }
+            New::Bytes(bytes) => {
+                self.check_size(bytes)?;
+                bytes.clone()
+            }
+        };
+        let ttl = match new {
+            New::Bytes(bytes) => new_ttl.read(bytes, before.own),
+            _ => before.own,
+        };
+        // The log tells one update by its fields. Several updates of one document are told by the whole document.
+        let is_first = self.view().is_unchanged(id) && self.contents().shared().log.is_recording();
+        let delta = match is_first {
+            true => delta.delta(Doc::new(stored.bytes), Doc::new(&bytes)),
+            false => None,
+        };
+        let keys = self.keys_of(Doc::new(&bytes), self.now)?;
+        self.check_own_keys(own, Some(id), &keys)?;
+        let written = Written {
+            before: before.ts,
+            ts: self.now,
+            len: bytes.len(),
+        };
+        self.with_own(own, |buffer| {
+            buffer.put(id, OwnWrite::Written { bytes, ttl, delta })
+        });
+        self.claim_record(own, id);
+        self.claim_keys(own, id, &keys);
+        Ok(Some(written))
+    }
+
+    pub(super) fn buffer_remove(&mut self, id: RecordId) -> Result<(), Refused> {
+        let own = self.begin_buffered()?;
+        self.check_record(own, id)?;
+        let Some(stored) = self.visible(id) else {
+            return Ok(());
+        };
+        let doc = Doc::new(stored.bytes);
+        let hash = with_id_key(doc, |key| self.contents().ids().hash(key));
+        self.with_own(own, |buffer| buffer.remove(id, hash));
+        self.claim_record(own, id);
+        Ok(())
+    }
+
+    /// Checks what does not depend on the document. Returns the transaction.
+    fn begin_buffered(&self) -> Result<TransactionId, Refused> {
+        if self.view().options().cap.is_some() {
+            return Err(Refused::Capped);
+        }
+        if self.contents().shared().transactions.buffered() > MAX_BUFFERED {
+            return Err(Refused::TransactionTooLarge);
+        }
+        let own = self.at.transaction();
+        Ok(own.unwrap_or(TransactionId::NONE))
+    }
+
+    /// Changes the buffer of the transaction in this collection.
+    fn with_own<T>(&mut self, own: TransactionId, change: impl FnOnce(&mut OwnWrites) -> T) -> T {
+        let versions = self.contents().versions();
+        self.joins |= versions.is_none_or(|versions| !versions.own.contains_key(&own));
+        let buffer = self.contents_mut().own_mut(own);
+        let before = buffer.bytes();
+        let done = change(buffer);
+        let after = buffer.bytes();
+        self.contents().shared().transactions.count(before, after);
+        done
+    }
+
+    fn claim_record(&mut self, own: TransactionId, id: RecordId) {
+        if !id.is_provisional() {
+            let versions = self.contents_mut().versions_mut();
+            versions.claims.claim_record(id, own);
+        }
+    }
+
+    /// Claims the keys in unique indexes, and prepares all indexes for the arrays in the document.
+    fn claim_keys(&mut self, own: TransactionId, id: RecordId, keys: &AllKeys) {
+        for (at, keys) in keys.iter().enumerate() {
+            self.contents_mut().expect_arrays(at, keys);
+            let index = &self.indexes()[at];
+            if !index.spec.unique && !index.spec.prepare_unique {
+                continue;
+            }
+            let number = index.number;
+            let claims = &mut self.contents_mut().versions_mut().claims;
+            for key in &keys.keys {
+                claims.claim_key(number, key, own, id);
+            }
+        }
+    }
+
+    /// Checks that the transaction may write to a record.
+    fn check_record(&self, own: TransactionId, id: RecordId) -> Result<(), Refused> {
+        let Some(versions) = self.contents().versions() else {
+            return Ok(());
+        };
+        match versions.claims.record(id) {
+            Some(by) if by == own => return Ok(()),
+            Some(_) => return Err(Refused::Conflict),
+            None => {}
+        }
+        let as_of = self.at.as_of();
+        match as_of.is_some_and(|time| versions.earlier.as_of(id, time).is_some()) {
+            true => Err(Refused::Conflict),
+            false => Ok(()),
+        }
+    }
+
+    /// Checks that the transaction may add a document with the `_id` of that key. Returns the hash of the key.
+    fn check_own_id(&self, own: TransactionId, key: &[u8]) -> Result<u64, Refused> {
+        let hash = self.contents().ids().hash(key);
+        let claimed = self.claims().and_then(|claims| claims.id(hash));
+        if claimed.is_some_and(|by| by != own) {
+            return Err(Refused::Conflict);
+        }
+        let view = self.view();
+        if let (Some(versions), Some(time)) = (self.contents().versions(), self.at.as_of()) {
+            // A document with this `_id` that was added and removed since the snapshot.
+            let mut records = versions.earlier.by_id(hash).iter();
+            if records.any(|id| versions.earlier.as_of(*id, time).is_some()) {
+                return Err(Refused::Conflict);
+            }
+        }
+        if let Some((holder, _)) = view.by_key(key) {
+            self.check_record(own, holder)?;
+            return Err(Refused::Duplicate {
+                index: None,
+                holder,
+            });
+        }
+        // A document that the snapshot does not show and the transaction has not removed was added since.
+        match self.holder(hash, key) {
+            Some(holder) if view.present(holder).is_some() => self.check_present(own, holder)?,
+            _ => {}
+        }
+        Ok(hash)
+    }
+
+    /// Checks that a document that is there now, but not for the transaction, was removed by the transaction itself.
+    fn check_present(&self, own: TransactionId, holder: RecordId) -> Result<(), Refused> {
+        let claimed = self.claims().and_then(|claims| claims.record(holder));
+        match claimed == Some(own) {
+            true => Ok(()),
+            false => Err(Refused::Conflict),
+        }
+    }
+
+    /// Checks the keys of a document that the transaction writes (`id`, if it is there already) against unique indexes.
+    fn check_own_keys(
+        &self,
+        own: TransactionId,
+        id: Option<RecordId>,
+        keys: &AllKeys,
+    ) -> Result<(), Refused> {
+        for (index, keys) in self.indexes().iter().zip(keys) {
+            if !index.spec.unique && !index.spec.prepare_unique {
+                continue;
+            }
+            for key in &keys.keys {
+                self.check_own_key(own, id, index, key)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_own_key(
+        &self,
+        own: TransactionId,
+        id: Option<RecordId>,
+        index: &Index,
+        key: &KeyBytes,
+    ) -> Result<(), Refused> {
+        let view = self.view();
+        let claimed = self
+            .claims()
+            .and_then(|claims| claims.key(index.number, key));
+        if claimed.is_some_and(|(by, _)| by != own) {
+            return Err(Refused::Conflict);
+        }
+        // What the transaction sees: its own documents, and those of its snapshot.
+        let has_key = |holder: RecordId| {
+            let stored = view.get(holder)?;
+            let keys = IndexKeys::of(&index.spec, Doc::new(stored.bytes), stored.ts).ok()?;
+            keys.keys.binary_search(key).ok()
+        };
+        let claimed = claimed.map(|(_, holder)| holder);
+        let seen = view.holders(index, key).chain(claimed);
+        for holder in seen.filter(|holder| Some(*holder) != id) {
+            if has_key(holder).is_some() {
+                self.check_record(own, holder)?;
+                return Err(Refused::duplicate(index, key, holder));
+            }
+        }
+        // What is there now.
+        for holder in index.holders(key).filter(|holder| Some(*holder) != id) {
+            if view.present(holder).is_some() {
+                self.check_present(own, holder)?;
+            }
+        }
+        Ok(())
+    }
+
+    // --- Commit ---
+
+    /// Returns whether the transaction, which has written here, can commit. Its claims have kept other writers out, but the
+    /// collection may have been dropped, a document that it wrote to may have ended, and there may be an index that it never
+    /// checked.
+    pub(super) fn can_commit(&self, transaction: TransactionId) -> bool {
+        let versions = self.contents().versions();
+        let Some(own) = versions.and_then(|versions| versions.own.get(&transaction)) else {
+            return false;
+        };
+        let view = self.view();
+        own.schema == self.contents().schema()
+            && own.from(RecordId::FIRST).all(|(id, write)| match write {
+                OwnWrite::Written { .. } => id.is_provisional() || view.present(id).is_some(),
+                OwnWrite::Removed => true,
+            })
+    }
+
+    /// Applies the writes of the transaction. Those that remove come first and those that add last, so that a key that moves
+    /// from one document to another is free. Unique keys are not checked again: the transaction has claimed them.
+    pub(super) fn apply_own(&mut self, transaction: TransactionId) {
+        let Some(own) = self.discard_own(transaction) else {
+            return;
+        };
+        for (id, write) in own.from(RecordId::FIRST) {
+            if matches!(write, OwnWrite::Removed) && self.visible(id).is_some() {
+                self.take_out(id, Cause::Deleted);
+            }
+        }
+        for (id, write) in own.from(RecordId::FIRST) {
+            let OwnWrite::Written { bytes, ttl, delta } = write else {
+                continue;
+            };
+            match id.is_provisional() {
+                true => self.add_own(bytes, *ttl),
+                false => self.replace_own(id, bytes, *ttl, delta.as_ref()),
+            }
+        }
+    }
+
+    /// Takes the writes of the transaction out of the collection.
+    pub(super) fn discard_own(&mut self, transaction: TransactionId) -> Option<OwnWrites> {
+        self.contents_mut().take_own(transaction)
+    }
+
+    fn add_own(&mut self, bytes: &[u8], ttl: OwnTtl) {
+        let doc = Doc::new(bytes);
+        let (hash, holder) = with_id_key(doc, |key| {
+            let hash = self.contents().ids().hash(key);
+            (hash, self.holder(hash, key))
+        });
+        // Only an expired document can still have the `_id`.
+        self.free(holder.as_slice());
+        let Ok(keys) = self.keys_of(doc, self.now) else {
+            return;
+        };
+        let stamp = self.stamp(doc, self.now, ttl);
+        self.commit(Change::Insert {
+            hash,
+            bytes,
+            keys: &keys,
+            stamp,
+        });
+    }
+
+    fn replace_own(&mut self, id: RecordId, bytes: &[u8], ttl: OwnTtl, delta: Option<&DocBuf>) {
+        let Some(stored) = self.visible(id) else {
+            return;
+        };
+        let (doc, ts) = (Doc::new(bytes), self.ts_after(stored.ts));
+        let before = self.keys_of(Doc::new(stored.bytes), stored.ts);
+        let (Ok(before), Ok(after)) = (before, self.keys_of(doc, ts)) else {
+            return;
+        };
+        let stamp = self.stamp(doc, ts, ttl);
+        self.commit(Change::Replace {
+            id,
+            bytes,
+            before: &before,
+            after: &after,
+            stamp,
+            delta: &KnownDelta(delta),
+        });
+    }
+}

@@ -1,0 +1,117 @@
+//! Earlier versions and the writes of transactions, beside the documents.
+
+use super::{Cause, Change, Contents};
+use crate::storage::RecordId;
+use crate::storage::idmap::with_id_key;
+use crate::storage::index::IndexKeys;
+use crate::storage::versions::{OwnWrites, TransactionId, Version, Versions};
+use crate::ttl::{End, OwnTtl};
+use crate::value::{ClusterTime, Doc, Millis};
+
+// === impl Contents ===
+
+impl Contents {
+    /// Notes what a change is about to replace or remove. Expired documents are gone for snapshots, too.
+    #[cold]
+    pub(super) fn note_version(&mut self, change: &Change<'_>, time: ClusterTime) {
+        let (Change::Replace { id, .. }
+        | Change::Patch { id, .. }
+        | Change::Touch { id, .. }
+        | Change::Remove {
+            id,
+            cause: Cause::Deleted | Cause::Evicted,
+        }) = *change
+        else {
+            return;
+        };
+        let segment = self.segments.get(id.segment());
+        let Some((bytes, ts)) = segment.and_then(|segment| segment.document(id.slot())) else {
+            return;
+        };
+        let doc = Doc::new(bytes);
+        let version = Version {
+            bytes: bytes.into(),
+            ts,
+            ttl: OwnTtl::of(doc),
+            hash: with_id_key(doc, |key| self.ids.hash(key)),
+        };
+        self.versions_mut().earlier.note(id, Some(version), time);
+    }
+
+    /// Notes that a document was not there before that time.
+    #[cold]
+    pub(super) fn note_absence(&mut self, id: RecordId, time: ClusterTime) {
+        self.versions_mut().earlier.note(id, None, time);
+    }
+
+    /// Returns the end of an earlier version under the present rules.
+    pub fn end_of(&self, version: &Version) -> End {
+        let own = self.default.end(version.ttl, version.ts);
+        own.min(self.date_end(Doc::new(&version.bytes)))
+    }
+
+    pub fn versions_mut(&mut self) -> &mut Versions {
+        self.versions.get_or_insert_default()
+    }
+
+    /// Returns the writes of a transaction to this collection.
+    pub fn own_mut(&mut self, transaction: TransactionId) -> &mut OwnWrites {
+        let schema = self.schema;
+        let own = &mut self.versions_mut().own;
+        own.entry(transaction)
+            .or_insert_with(|| OwnWrites::new(schema))
+    }
+
+    /// Takes the writes of a transaction out, and releases what it has claimed.
+    pub fn take_own(&mut self, transaction: TransactionId) -> Option<OwnWrites> {
+        let own = self.versions.as_deref_mut()?.take(transaction)?;
+        self.shared.transactions.release(own.bytes());
+        self.prune_versions();
+        Some(own)
+    }
+
+    /// Lets an index know of the arrays in a document that a transaction will add: its readers rely on that.
+    pub fn expect_arrays(&mut self, at: usize, keys: &IndexKeys) {
+        self.indexes[at].multikey |= keys.multikey;
+    }
+
+    pub(super) fn has_unneeded_versions(&self) -> bool {
+        let snapshots = &self.shared.snapshots;
+        let unneeded = |versions: &Versions| versions.earlier.has_unneeded(snapshots.oldest());
+        self.versions().is_some_and(unneeded)
+    }
+
+    /// Drops the earlier versions that no snapshot needs.
+    pub fn prune_versions(&mut self) {
+        let Some(versions) = self.versions.as_deref_mut() else {
+            return;
+        };
+        let oldest = self.shared.snapshots.oldest();
+        if versions.earlier.has_unneeded(oldest) {
+            versions.earlier.prune(oldest);
+        }
+        if versions.is_empty() {
+            self.versions = None;
+        }
+    }
+
+    /// Forgets the earlier versions that have ended, before a rule changes.
+    pub fn forget_ended_versions(&mut self, by: Millis) {
+        if let Some(mut versions) = self.versions.take() {
+            let earlier = &mut versions.earlier;
+            earlier.forget_ended(|version| self.end_of(version), by);
+            self.versions = Some(versions);
+        }
+    }
+
+    /// Gives up all writes of transactions, because the collection is dropped.
+    pub(super) fn release_all(&mut self) {
+        let Some(versions) = self.versions.take() else {
+            return;
+        };
+        for own in versions.own.values() {
+            self.shared.transactions.release(own.bytes());
+        }
+        versions.released.give();
+    }
+}

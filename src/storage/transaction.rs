@@ -1,0 +1,196 @@
+//! A transaction: a snapshot, and writes that become visible all at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use ahash::AHashMap;
+use parking_lot::Mutex;
+
+use super::{Catalog, Collection, ReadPoint, Snapshot, TransactionId, Writer};
+use crate::value::{ClusterTime, Millis};
+
+/// What all transactions of a server share.
+#[derive(Debug, Default)]
+pub(super) struct Transactions {
+    latest: AtomicU64,
+    /// The bytes in the buffers of all transactions.
+    buffered: AtomicUsize,
+    /// The collections that each transaction has written to. No other lock is acquired under this one.
+    joined: Mutex<AHashMap<TransactionId, Vec<Arc<Collection>>>>,
+}
+
+/// A transaction that is open. Dropping it aborts it.
+pub struct Transaction {
+    snapshot: Snapshot,
+    writes: PendingWrites,
+}
+
+/// The writes of a transaction, which are in the buffers of its collections. Dropping them throws them away.
+struct PendingWrites {
+    transaction: TransactionId,
+    catalog: Arc<Catalog>,
+}
+
+/// A transaction could not be committed, and nothing of it was applied: a document that it wrote to has ended, or one of its
+/// collections was dropped or has other indexes now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CommitConflict;
+
+// === impl Transactions ===
+
+impl Transactions {
+    pub fn buffered(&self) -> usize {
+        self.buffered.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a buffer has grown or shrunk.
+    pub fn count(&self, before: usize, after: usize) {
+        self.buffered.fetch_add(after, Ordering::Relaxed);
+        self.buffered.fetch_sub(before, Ordering::Relaxed);
+    }
+
+    /// Notes that a buffer is gone.
+    pub fn release(&self, bytes: usize) {
+        self.buffered.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Notes that a transaction has written to a collection for the first time.
+    pub fn join(&self, transaction: TransactionId, collection: Arc<Collection>) {
+        let mut joined = self.joined.lock();
+        joined.entry(transaction).or_default().push(collection);
+    }
+
+    fn leave(&self, transaction: TransactionId) -> Vec<Arc<Collection>> {
+        let mut joined = self.joined.lock();
+        joined.remove(&transaction).unwrap_or_default()
+    }
+}
+
+// === impl Catalog ===
+
+impl Catalog {
+    /// Begins a transaction that reads the present, whatever is written later.
+    pub fn begin(self: &Arc<Self>) -> Transaction {
+        self.begin_with(Snapshot::open(self.shared()))
+    }
+
+    /// Begins a transaction that reads the past, if an open snapshot keeps it.
+    pub fn begin_at(self: &Arc<Self>, time: ClusterTime) -> Option<Transaction> {
+        Snapshot::open_at(self.shared(), time).map(|snapshot| self.begin_with(snapshot))
+    }
+
+    fn begin_with(self: &Arc<Self>, snapshot: Snapshot) -> Transaction {
+        let latest = &self.shared().transactions.latest;
+        Transaction {
+            snapshot,
+            writes: PendingWrites {
+                transaction: TransactionId(latest.fetch_add(1, Ordering::Relaxed) + 1),
+                catalog: Arc::clone(self),
+            },
+        }
+    }
+
+    /// Returns the bytes that the writes of all open transactions take.
+    pub fn buffered_bytes(&self) -> usize {
+        self.shared().transactions.buffered()
+    }
+
+    /// Opens a snapshot of the present.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::open(self.shared())
+    }
+
+    /// Opens a snapshot of the past, if one that is open keeps it.
+    pub fn snapshot_at(&self, time: ClusterTime) -> Option<Snapshot> {
+        Snapshot::open_at(self.shared(), time)
+    }
+}
+
+// === impl Transaction ===
+
+impl Transaction {
+    /// Returns where a statement of the transaction reads and writes. Each statement has its own `now`.
+    pub fn read_point(&self, now: Millis) -> ReadPoint {
+        ReadPoint::of(&self.snapshot, now).within(self.writes.transaction)
+    }
+
+    /// Returns the logical time as of which the transaction reads.
+    pub fn time(&self) -> ClusterTime {
+        self.snapshot.time()
+    }
+
+    /// Applies all writes at one logical time, or none.
+    pub fn commit(self, now: Millis) -> Result<(), CommitConflict> {
+        let Self { snapshot, writes } = self;
+        // Its own writes need not be noted for it.
+        drop(snapshot);
+        writes.commit(now)
+    }
+}
+
+// === impl PendingWrites ===
+
+impl PendingWrites {
+    fn take_joined(&self) -> Vec<Arc<Collection>> {
+        self.catalog.shared().transactions.leave(self.transaction)
+    }
+
+    /// Removes the collections that the transaction has created.
+    fn remove_created(&self, joined: &[Arc<Collection>]) {
+        for collection in joined {
+            if collection.creator() == Some(self.transaction) {
+                self.catalog.remove_uncommitted(collection);
+            }
+        }
+    }
+
+    /// Applies the writes. No reader sees a part of them: the locks of all collections are held until the last one is
+    /// written.
+    fn commit(&self, now: Millis) -> Result<(), CommitConflict> {
+        let mut joined = self.take_joined();
+        // One order for all, so that two commits do not wait for each other. A rename locks two collections in another
+        // order, so it must not run meanwhile.
+        joined.sort_by_key(|collection| collection.uuid());
+        let alone = (joined.len() > 1).then(|| self.catalog.alone());
+        let mut locked: Vec<_> = joined.iter().map(|joined| joined.exclusive()).collect();
+        let mut writers = Vec::with_capacity(locked.len());
+        for (collection, state) in joined.iter().zip(&mut locked) {
+            let seen = collection.seen_by_writer(state, now);
+            writers.push(Writer::new(state, now, seen));
+        }
+        let id = self.transaction;
+        if !writers.iter().all(|writer| writer.can_commit(id)) {
+            for mut writer in writers {
+                writer.discard_own(id);
+            }
+            drop((locked, alone));
+            self.remove_created(&joined);
+            return Err(CommitConflict);
+        }
+        // All changes of the transaction pass `Contents::commit` from here on, one after the other, with this time.
+        let time = self.catalog.time().tick(now);
+        for (mut writer, collection) in writers.into_iter().zip(&joined) {
+            if collection.creator() == Some(id) {
+                writer.record_created();
+            }
+            writer.time = Some(time);
+            writer.apply_own(id);
+        }
+        for collection in &joined {
+            collection.reveal();
+        }
+        Ok(())
+    }
+}
+
+/// Throws the writes away. Nobody but the transaction has seen them.
+impl Drop for PendingWrites {
+    fn drop(&mut self) {
+        let joined = self.take_joined();
+        for collection in &joined {
+            let mut state = collection.exclusive();
+            state.contents_mut().take_own(self.transaction);
+        }
+        self.remove_created(&joined);
+    }
+}

@@ -1,0 +1,141 @@
+//! Earlier versions of documents, kept for open snapshots.
+
+use std::collections::BTreeMap;
+
+use ahash::AHashMap;
+use smallvec::SmallVec;
+
+use crate::storage::RecordId;
+use crate::ttl::{End, OwnTtl};
+use crate::value::{ClusterTime, Millis};
+
+/// A version of a document that a write has replaced or removed.
+pub(in crate::storage) struct Version {
+    pub bytes: Box<[u8]>,
+    pub ts: Millis,
+    pub ttl: OwnTtl,
+    /// The hash of the key of its `_id`.
+    pub hash: u64,
+}
+
+/// The versions of a collection's records that are no longer current. The first version of a record is the one before the
+/// first write that was noted.
+#[derive(Default)]
+pub(in crate::storage) struct Earlier {
+    records: BTreeMap<RecordId, SmallVec<[Ended; 1]>>,
+    /// The records of the kept versions by the hash of their `_id`: the collection's own map forgets removed documents.
+    by_id: AHashMap<u64, SmallVec<[RecordId; 1]>>,
+    /// No version ended before this time, so no snapshot from then on needs any that ended by it.
+    first: Option<ClusterTime>,
+}
+
+/// A version, `None` if there was no document, and the time of the write that ended it.
+struct Ended {
+    at: ClusterTime,
+    version: Option<Version>,
+}
+
+// === impl Earlier ===
+
+impl Earlier {
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// Notes the version of a record before a write at that time.
+    pub fn note(&mut self, id: RecordId, version: Option<Version>, at: ClusterTime) {
+        if let Some(version) = &version {
+            let ids = self.by_id.entry(version.hash).or_default();
+            if !ids.contains(&id) {
+                ids.push(id);
+            }
+        }
+        self.first.get_or_insert(at);
+        self.records
+            .entry(id)
+            .or_default()
+            .push(Ended { at, version });
+    }
+
+    /// Returns the version of a record at the time of a snapshot. The outer `None` means that it has not changed since.
+    pub fn as_of(&self, id: RecordId, time: ClusterTime) -> Option<Option<&Version>> {
+        Ended::as_of(self.records.get(&id)?, time)
+    }
+
+    /// Returns the records from that one on that have changed since a snapshot, with their versions then.
+    pub fn since(
+        &self,
+        time: ClusterTime,
+        from: RecordId,
+    ) -> impl DoubleEndedIterator<Item = (RecordId, Option<&Version>)> {
+        let records = self.records.range(from..);
+        records.filter_map(move |(id, ended)| Some((*id, Ended::as_of(ended, time)?)))
+    }
+
+    /// Returns the records with kept versions whose `_id` has that hash.
+    pub fn by_id(&self, hash: u64) -> &[RecordId] {
+        self.by_id.get(&hash).map_or(&[], SmallVec::as_slice)
+    }
+
+    /// Returns whether some version may be needed no more. `oldest` is the oldest open snapshot.
+    pub fn has_unneeded(&self, oldest: Option<ClusterTime>) -> bool {
+        let Some(first) = self.first else {
+            return false;
+        };
+        oldest.is_none_or(|oldest| first <= oldest)
+    }
+
+    /// Drops the versions that no snapshot needs.
+    pub fn prune(&mut self, oldest: Option<ClusterTime>) {
+        let Some(oldest) = oldest else {
+            *self = Self::default();
+            return;
+        };
+        let mut first = None;
+        self.records.retain(|_, ended| {
+            ended.retain(|ended| ended.at > oldest);
+            if let Some(ended) = ended.first() {
+                first = Some(first.map_or(ended.at, |first: ClusterTime| first.min(ended.at)));
+            }
+            !ended.is_empty()
+        });
+        self.first = first;
+        self.enter_ids();
+    }
+
+    /// Forgets the versions whose documents have ended, because a rule is about to change that must not revive them.
+    pub fn forget_ended(&mut self, end: impl Fn(&Version) -> End, by: Millis) {
+        for ended in self.records.values_mut().flatten() {
+            if ended
+                .version
+                .as_ref()
+                .is_some_and(|version| end(version).has_come(by))
+            {
+                ended.version = None;
+            }
+        }
+        self.enter_ids();
+    }
+
+    fn enter_ids(&mut self) {
+        self.by_id.clear();
+        for (id, ended) in &self.records {
+            for version in ended.iter().filter_map(|ended| ended.version.as_ref()) {
+                let ids = self.by_id.entry(version.hash).or_default();
+                if !ids.contains(id) {
+                    ids.push(*id);
+                }
+            }
+        }
+    }
+}
+
+// === impl Ended ===
+
+impl Ended {
+    /// Returns the first version that ended after that time.
+    fn as_of(ended: &[Self], time: ClusterTime) -> Option<Option<&Version>> {
+        let ended = ended.iter().find(|ended| ended.at > time)?;
+        Some(ended.version.as_ref())
+    }
+}
