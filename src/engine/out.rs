@@ -101,7 +101,11 @@ impl Sink for Out {
                 .collect();
             let admitted = admitted?;
             let documents = admitted.iter().map(AsRef::as_ref);
-            match insert_batch(&self.temporary, documents, ReadPoint::at(now)) {
+            match insert_batch(
+                &self.temporary,
+                documents,
+                ReadPoint::outside_transactions(now),
+            ) {
                 Ok(inserted) => {
                     for document in admitted.iter().take(inserted.count) {
                         self.effort.inserted(document.len());

@@ -202,11 +202,11 @@ pub fn too_old(time: ClusterTime) -> Error {
 // === impl InTransaction ===
 
 impl InTransaction {
-    /// Returns where the command reads and writes.
-    pub fn read_point(&self, now: Millis) -> ReadPoint {
+    /// Returns where the command reads and writes, unless the transaction has ended.
+    pub fn read_point(&self, now: Millis) -> Option<ReadPoint> {
         match &self.state {
-            TransactionState::Open(open) => open.transaction.read_point(now),
-            _ => ReadPoint::at(now),
+            TransactionState::Open(open) => Some(open.transaction.read_point(now)),
+            _ => None,
         }
     }
 

@@ -32,6 +32,12 @@ impl ReadPoint {
         }
     }
 
+    /// Returns the read point of a write that is never part of a transaction: a schema change, the temporary collection of
+    /// `$out`, a document of the server's own.
+    pub const fn outside_transactions(now: Millis) -> Self {
+        Self::at(now)
+    }
+
     /// Returns the read point of a snapshot at `now`. The snapshot must stay open while it is used.
     pub fn of(snapshot: &Snapshot, now: Millis) -> Self {
         Self {

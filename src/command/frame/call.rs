@@ -51,8 +51,10 @@ pub struct Call<'a> {
 impl<'a> Call<'a> {
     /// Returns the point from which the command's reads start.
     pub fn read_point(&self) -> ReadPoint {
-        match (&self.transaction, &self.snapshot) {
-            (Some(transaction), _) => transaction.read_point(self.now),
+        let transaction = self.transaction.as_ref();
+        let within = transaction.and_then(|transaction| transaction.read_point(self.now));
+        match (within, &self.snapshot) {
+            (Some(at), _) => at,
             (None, Some(snapshot)) => ReadPoint::of(snapshot, self.now),
             (None, None) => ReadPoint::at(self.now),
         }

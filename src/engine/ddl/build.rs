@@ -123,7 +123,7 @@ impl RunningBuild {
             &self.catalog,
             name.database(),
             name.collection(),
-            ReadPoint::at(now),
+            ReadPoint::outside_transactions(now),
         )?;
         self.created_collection |= created;
         let begun = collection.write(now, |writer| -> Result<_> {

@@ -72,7 +72,7 @@ impl CreateCollection {
     pub(super) fn run(self, catalog: &Catalog, now: Millis) -> Result<Done> {
         let (name, options) = (self.namespace.clone(), self.options.clone());
         let default_ttl = self.default_ttl;
-        match self.create(catalog, ReadPoint::at(now))? {
+        match self.create(catalog, ReadPoint::outside_transactions(now))? {
             Ok(()) => Ok(Done::Created),
             Err(CreateError::Exists) => {
                 let there = catalog.get(name.database(), name.collection())?;

@@ -29,7 +29,7 @@ pub fn insert_own(
     document: Doc<'_>,
     now: Millis,
 ) -> Result<()> {
-    let at = ReadPoint::at(now);
+    let at = ReadPoint::outside_transactions(now);
     loop {
         let (collection, _) = collection_for(catalog, database, collection, at)?;
         let documents = std::iter::once(document.bytes());
