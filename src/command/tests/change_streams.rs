@@ -126,7 +126,10 @@ fn history_that_was_not_recorded_is_refused() {
     let labels = refused.get_array("errorLabels").unwrap();
     assert_eq!(*labels, [Bson::from("NonResumableChangeStreamError")]);
     let unknown = "8270DBD880000000FF2B022C0100296E5A10040000000000000000000000000000000004";
-    let refused = watch(&mut server, doc! {"resumeAfter": {"_data": unknown}});
+    let lost = watch(&mut server, doc! {"resumeAfter": {"_data": unknown}});
+    assert_eq!(ids(&lost), [0; 0]);
+    insert(&mut server, 2);
+    let refused = more(&mut server, &lost, 10);
     assert_eq!(code(&refused), 280, "{refused}");
 }
 

@@ -29,6 +29,8 @@ pub struct Watch {
     /// The change that ends the stream. The event that says so is still to be told.
     ending: Option<Arc<LogEntry>>,
     is_over: bool,
+    /// The client wants to go on behind an event that this stream does not tell. It fails at the first event it would tell.
+    is_lost: bool,
     /// The place behind which a new stream would go on.
     mark: ResumeToken,
     /// The time of the last change that was read, if nobody is told about it.
@@ -73,6 +75,7 @@ impl Watch {
             found: VecDeque::new(),
             ending: None,
             is_over: false,
+            is_lost: false,
             mark,
             passed: None,
         }
@@ -117,6 +120,9 @@ impl Watch {
             }
             return Ok(NextEvent::None);
         };
+        if self.is_lost {
+            return Err(not_found(&self.mark));
+        }
         if self.ends_with(&entry) {
             self.ending = Some(Arc::clone(&entry));
         }
@@ -170,7 +176,7 @@ impl Watch {
             if entry.time != token.time {
                 return false;
             }
-            if is_event(entry, &event) && is_in_scope(&self.stream.scope, entry) {
+            if is_event(entry, &event) && wants(&self.stream, entry) {
                 found = Some(Arc::clone(entry));
             }
             found.is_none()
@@ -178,7 +184,8 @@ impl Watch {
         let read = log.read(from, &mut steps);
         let (position, _) = read.map_err(|HistoryLost| history_lost())?;
         let Some(entry) = found else {
-            return Err(not_found(&token));
+            self.is_lost = true;
+            return Ok(from);
         };
         // The client saw some fragments of the event. The caller leaves those out.
         if event.fragment.is_some() {
