@@ -82,8 +82,12 @@ async fn both_versions_and_every_name() {
             let mut client = dialing.dial(server.local_addr()).await.unwrap();
             assert_eq!(client.0.get_ref().1.protocol_version(), Some(agreed));
             assert_eq!(
-                client.ask(doc! {"ping": 1, "$db": "admin"}).await,
-                doc! {"ok": 1.0}
+                client
+                    .ask(doc! {"ping": 1, "$db": "admin"})
+                    .await
+                    .get_f64("ok")
+                    .unwrap(),
+                1.0
             );
         }
     }
@@ -117,7 +121,7 @@ async fn plain_messages_of_every_length_are_distinguished_from_tls() {
         let mut client = Client::connect(server.local_addr()).await;
         client.send(&bytes).await;
         let reply = client.receive().await.expect("a reply");
-        assert_eq!(reply.document, doc! {"ok": 1.0}, "{length}");
+        assert_eq!(reply.document.get_f64("ok").unwrap(), 1.0, "{length}");
     }
     // Byte by byte.
     let mut client = Client::connect(server.local_addr()).await;
@@ -129,7 +133,8 @@ async fn plain_messages_of_every_length_are_distinguished_from_tls() {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     client.send(&bytes[12..]).await;
-    assert_eq!(client.receive().await.unwrap().document, doc! {"ok": 1.0});
+    let reply = client.receive().await.unwrap();
+    assert_eq!(reply.document.get_f64("ok").unwrap(), 1.0);
 }
 
 #[tokio::test]
@@ -167,8 +172,11 @@ async fn bad_greetings_close_only_their_connection() {
             let _ = tokio::time::timeout(PATIENCE, ended).await.expect(what);
             assert!(rest.len() < 20, "{what}: {rest:x?}");
             assert_eq!(
-                good.ask(doc! {"ping": 1, "$db": "admin"}).await,
-                doc! {"ok": 1.0}
+                good.ask(doc! {"ping": 1, "$db": "admin"})
+                    .await
+                    .get_f64("ok")
+                    .unwrap(),
+                1.0
             );
         }
         // Some clients send nothing, some stop in the middle, some disconnect. The server stops in any case.
