@@ -6,6 +6,7 @@ pub struct Dice(pub u64);
 // === impl Dice ===
 
 impl Dice {
+    #[allow(clippy::should_implement_trait)] // it has no end, and nobody iterates over it
     pub fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
