@@ -39,7 +39,7 @@ pub struct Signal(Arc<Notify>);
 ///
 /// It follows the rules of [`Signal`], except that it may be given after the lock was released.
 #[derive(Debug, Default)]
-pub struct Relay {
+pub struct WakeRelay {
     /// Wakes one listener, or the next one that listens.
     first: Arc<Notify>,
     /// Wakes all that listen.
@@ -132,9 +132,9 @@ impl Signal {
     }
 }
 
-// === impl Relay ===
+// === impl WakeRelay ===
 
-impl Relay {
+impl WakeRelay {
     #[inline]
     pub fn give(&self) {
         // Every listener holds a reference.
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_relay_wakes_one_listener_and_that_one_the_others() {
-        let relay = Relay::default();
+        let relay = WakeRelay::default();
         relay.give();
         let mut all: Vec<Wait> = (0..3).map(|_| Wait::until(relay.listen())).collect();
         for wait in &mut all {

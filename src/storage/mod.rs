@@ -34,7 +34,7 @@
 //!   dropped.
 //! - A thread that waits for `state` or `changing` for more than a few milliseconds hands its worker to other tasks
 //!   ([`crate::interrupt::run_blocking`]). The code that computes index keys under the exclusive lock may do so too.
-//! - A [`Signal`](crate::wait::Signal) is given under `state`, and so is the [`Relay`](crate::wait::Relay) of the log.
+//! - A [`Signal`](crate::wait::Signal) is given under `state`, and so is the [`WakeRelay`](crate::wait::WakeRelay) of the log.
 //!   Waking a listener acquires none of these locks.
 //!
 //! Some locks are never held together with these. In `session`: a shard of `Sessions::known`, then `Session::state`, then

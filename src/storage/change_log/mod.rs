@@ -19,7 +19,7 @@ use parking_lot::RwLock;
 
 use super::LogicalClock;
 use crate::value::{ClusterTime, Millis};
-use crate::wait::{Relay, Wait};
+use crate::wait::{Wait, WakeRelay};
 
 pub use entry::{Images, LogEntry, LogOp, LogSubject, NoDelta, UpdateDelta};
 
@@ -30,7 +30,7 @@ pub struct ChangeLog {
     state: AtomicU64,
     kept: RwLock<Kept>,
     /// Given when an entry is added.
-    arrivals: Relay,
+    arrivals: WakeRelay,
 }
 
 /// The place of an entry in the log. The first entry ever has number 0; no number is used twice.
@@ -88,7 +88,7 @@ impl Default for ChangeLog {
                 lost: None,
                 limits: LogLimits::default(),
             }),
-            arrivals: Relay::default(),
+            arrivals: WakeRelay::default(),
         }
     }
 }

@@ -4,7 +4,7 @@ use super::{Cause, Change, Contents};
 use crate::storage::RecordId;
 use crate::storage::idmap::with_id_key;
 use crate::storage::index::IndexKeys;
-use crate::storage::versions::{OwnWrites, TransactionId, Version, Versions};
+use crate::storage::versions::{EarlierVersion, OwnWrites, TransactionId, Versions};
 use crate::ttl::{End, OwnTtl};
 use crate::value::{ClusterTime, Doc, Millis};
 
@@ -29,7 +29,7 @@ impl Contents {
             return;
         };
         let doc = Doc::new(bytes);
-        let version = Version {
+        let version = EarlierVersion {
             bytes: bytes.into(),
             ts,
             ttl: OwnTtl::of(doc),
@@ -45,7 +45,7 @@ impl Contents {
     }
 
     /// Returns the end of an earlier version under the present rules.
-    pub fn end_of(&self, version: &Version) -> End {
+    pub fn end_of(&self, version: &EarlierVersion) -> End {
         let own = self.default.end(version.ttl, version.ts);
         own.min(self.date_end(Doc::new(&version.bytes)))
     }

@@ -10,7 +10,7 @@ use crate::ttl::{End, OwnTtl};
 use crate::value::{ClusterTime, Millis};
 
 /// A version of a document that a write has replaced or removed.
-pub(in crate::storage) struct Version {
+pub(in crate::storage) struct EarlierVersion {
     pub bytes: Box<[u8]>,
     pub ts: Millis,
     pub ttl: OwnTtl,
@@ -32,7 +32,7 @@ pub(in crate::storage) struct Earlier {
 /// A version, `None` if there was no document, and the time of the write that ended it.
 struct Ended {
     at: ClusterTime,
-    version: Option<Version>,
+    version: Option<EarlierVersion>,
 }
 
 // === impl Earlier ===
@@ -43,7 +43,7 @@ impl Earlier {
     }
 
     /// Notes the version of a record before a write at that time.
-    pub fn note(&mut self, id: RecordId, version: Option<Version>, at: ClusterTime) {
+    pub fn note(&mut self, id: RecordId, version: Option<EarlierVersion>, at: ClusterTime) {
         if let Some(version) = &version {
             let ids = self.by_id.entry(version.hash).or_default();
             if !ids.contains(&id) {
@@ -58,7 +58,7 @@ impl Earlier {
     }
 
     /// Returns the version of a record at the time of a snapshot. The outer `None` means that it has not changed since.
-    pub fn as_of(&self, id: RecordId, time: ClusterTime) -> Option<Option<&Version>> {
+    pub fn as_of(&self, id: RecordId, time: ClusterTime) -> Option<Option<&EarlierVersion>> {
         Ended::as_of(self.records.get(&id)?, time)
     }
 
@@ -67,7 +67,7 @@ impl Earlier {
         &self,
         time: ClusterTime,
         from: RecordId,
-    ) -> impl DoubleEndedIterator<Item = (RecordId, Option<&Version>)> {
+    ) -> impl DoubleEndedIterator<Item = (RecordId, Option<&EarlierVersion>)> {
         let records = self.records.range(from..);
         records.filter_map(move |(id, ended)| Some((*id, Ended::as_of(ended, time)?)))
     }
@@ -104,7 +104,7 @@ impl Earlier {
     }
 
     /// Forgets the versions whose documents have ended, because a rule is about to change that must not revive them.
-    pub fn forget_ended(&mut self, end: impl Fn(&Version) -> End, by: Millis) {
+    pub fn forget_ended(&mut self, end: impl Fn(&EarlierVersion) -> End, by: Millis) {
         for ended in self.records.values_mut().flatten() {
             if ended
                 .version
@@ -134,7 +134,7 @@ impl Earlier {
 
 impl Ended {
     /// Returns the first version that ended after that time.
-    fn as_of(ended: &[Self], time: ClusterTime) -> Option<Option<&Version>> {
+    fn as_of(ended: &[Self], time: ClusterTime) -> Option<Option<&EarlierVersion>> {
         let ended = ended.iter().find(|ended| ended.at > time)?;
         Some(ended.version.as_ref())
     }

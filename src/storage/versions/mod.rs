@@ -16,7 +16,7 @@ mod past;
 use ahash::AHashMap;
 
 pub(super) use claims::Claims;
-pub(super) use earlier::{Earlier, Version};
+pub(super) use earlier::{Earlier, EarlierVersion};
 pub(super) use own::{OwnWrite, OwnWrites};
 pub(super) use past::Past;
 

@@ -2,7 +2,7 @@
 
 use std::iter::Peekable;
 
-use super::{OwnWrite, OwnWrites, Version, Versions};
+use super::{EarlierVersion, OwnWrite, OwnWrites, Versions};
 use crate::storage::contents::Contents;
 use crate::storage::index::{Entry, Index, IndexKeys, entry};
 use crate::storage::{ReadPoint, RecordId, Stored};
@@ -125,7 +125,7 @@ impl<'a> Past<'a> {
     }
 
     /// Returns the version, unless its document has ended: a snapshot keeps none alive.
-    fn stored(&self, version: &'a Version) -> Option<Stored<'a>> {
+    fn stored(&self, version: &'a EarlierVersion) -> Option<Stored<'a>> {
         let end = self.contents.end_of(version);
         (!end.has_come(self.now)).then_some(Stored {
             bytes: &version.bytes,

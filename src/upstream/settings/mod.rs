@@ -41,7 +41,7 @@ use record::{SettingRecord, is_named};
 use renew::SettingsCopy;
 use store::{SettingsStore, unreachable};
 use sweep::Sweeper;
-use time::ClusterTime;
+use time::PrimaryClock;
 
 use super::retry::is_of_failover;
 use super::rewrite::pipeline_namespaces;
@@ -73,7 +73,7 @@ struct Inner {
     /// Names this Sundown among the others.
     id: String,
     cluster: SettingsStore,
-    time: ClusterTime,
+    time: PrimaryClock,
     lease: Lease,
     /// See [`SettingsOptions::patience`].
     patience: Duration,
@@ -112,7 +112,7 @@ impl RuleSettings {
         let inner = Arc::new(Inner {
             id: uuid::Uuid::new_v4().simple().to_string(),
             cluster: SettingsStore::new(client, options.lease),
-            time: ClusterTime::new(clock),
+            time: PrimaryClock::new(clock),
             lease: Lease::new(options.lease),
             patience: options.patience,
             copy: RwLock::default(),

@@ -16,7 +16,7 @@ const MOVED: i64 = 20;
 /// The local clock, corrected by what each heartbeat says about the cluster's clock.
 ///
 /// A test that injects a clock of its own (frozen or moved) gives the same one to all Sundowns. It is then not corrected.
-pub(super) struct ClusterTime {
+pub(super) struct PrimaryClock {
     clock: Clock,
     /// Milliseconds to add to the local clock.
     offset: AtomicI64,
@@ -37,9 +37,9 @@ struct Measured {
     round_trip: Duration,
 }
 
-// === impl ClusterTime ===
+// === impl PrimaryClock ===
 
-impl ClusterTime {
+impl PrimaryClock {
     pub fn new(clock: Clock) -> Self {
         Self {
             clock,
@@ -136,14 +136,14 @@ mod tests {
 
     #[test]
     fn an_injected_clock_is_not_corrected() {
-        let time = ClusterTime::new(Clock::frozen(Millis(1_000)));
+        let time = PrimaryClock::new(Clock::frozen(Millis(1_000)));
         time.measure(Millis(9_000), Millis(1_000), SHORT);
         assert_eq!((time.now(), time.offset()), (Millis(1_000), 0));
     }
 
     #[test]
     fn the_shortest_round_trip_tells_the_offset() {
-        let time = ClusterTime::new(Clock::system());
+        let time = PrimaryClock::new(Clock::system());
         let sent = time.local();
         time.measure(Millis(sent.0 + 501), sent, SHORT);
         assert_eq!(time.offset(), 500);
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn another_primary_has_another_clock_but_time_does_not_go_back() {
-        let time = ClusterTime::new(Clock::system());
+        let time = PrimaryClock::new(Clock::system());
         let sent = time.local();
         time.measure(Millis(sent.0 + 60_001), sent, SHORT);
         let before = time.now();

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use super::event::EventRule;
 use super::scope::{WatchScope, WatchStage};
 use super::stages::{EventStages, push_selection};
-use super::streams::{OpenStreams, Stream};
+use super::streams::{OpenStreams, WatchedStream};
 use crate::clock::monotonic;
 use crate::error::{Code, Error, Result};
 use crate::upstream::rewrite::{
@@ -88,7 +88,7 @@ impl<A: Ask> Watch<'_, A> {
         };
         let reply = self.ask.ask(sent).await?;
         let id = cursor_id(Doc::new(&reply));
-        let stream = Arc::new(Stream {
+        let stream = Arc::new(WatchedStream {
             scope: stage.scope.clone(),
             looks_up: stage.looks_up(),
             stages,
@@ -102,7 +102,12 @@ impl<A: Ask> Watch<'_, A> {
         }
     }
 
-    async fn more(&mut self, request: &Request, id: i64, stream: &Stream) -> Result<Bytes, Lost> {
+    async fn more(
+        &mut self,
+        request: &Request,
+        id: i64,
+        stream: &WatchedStream,
+    ) -> Result<Bytes, Lost> {
         let command = request.body();
         if stream.stages.is_none() {
             match stream.scope.has_rules(self.settings).await {
@@ -148,7 +153,7 @@ impl<A: Ask> Watch<'_, A> {
     }
 
     /// Rewrites the events of a reply.
-    async fn shown(&self, reply: &Bytes, stream: &Stream) -> Result<Shown> {
+    async fn shown(&self, reply: &Bytes, stream: &WatchedStream) -> Result<Shown> {
         let document = Doc::new(reply);
         let cursor = document.get("cursor").as_doc().filter(|_| is_ok(document));
         let (Some(stages), Some(cursor)) = (&stream.stages, cursor) else {

@@ -13,10 +13,10 @@ use crate::clock::monotonic;
 /// The open streams by the ids of their cursors. Shared by all connections, since drivers continue a cursor on any of them.
 #[derive(Default)]
 pub struct OpenStreams {
-    open: Mutex<AHashMap<i64, (Arc<Stream>, Instant)>>,
+    open: Mutex<AHashMap<i64, (Arc<WatchedStream>, Instant)>>,
 }
 
-pub struct Stream {
+pub struct WatchedStream {
     pub scope: WatchScope,
     /// Full documents of updates are looked up when the event is read.
     pub looks_up: bool,
@@ -37,14 +37,14 @@ impl OpenStreams {
         self.open.lock().contains_key(&id)
     }
 
-    pub fn get(&self, id: i64) -> Option<Arc<Stream>> {
+    pub fn get(&self, id: i64) -> Option<Arc<WatchedStream>> {
         let mut open = self.open.lock();
         let (stream, used) = open.get_mut(&id)?;
         *used = monotonic();
         Some(Arc::clone(stream))
     }
 
-    pub fn opened(&self, id: i64, stream: Arc<Stream>) {
+    pub fn opened(&self, id: i64, stream: Arc<WatchedStream>) {
         let now = monotonic();
         let mut open = self.open.lock();
         if open.len() >= MANY {

@@ -42,7 +42,7 @@ use crate::upstream::{CollectionRules, DateRule, Former};
 const AHEAD: Duration = Duration::from_millis(50);
 
 /// An announced change of one collection's settings. Dropping it withdraws the announcement.
-pub(super) struct RuleChange {
+pub(super) struct SettingChange {
     inner: Arc<Inner>,
     /// The record as it is stored.
     setting: SettingRecord,
@@ -69,7 +69,11 @@ fn could_revive(old: DefaultTtl, new: DefaultTtl) -> bool {
 
 impl Inner {
     /// Announces a change of a collection's settings, and waits until all Sundowns know about it.
-    pub async fn begin(self: &Arc<Self>, database: &str, collection: &str) -> Result<RuleChange> {
+    pub async fn begin(
+        self: &Arc<Self>,
+        database: &str,
+        collection: &str,
+    ) -> Result<SettingChange> {
         let namespace = format!("{database}.{collection}");
         let queue = Arc::clone(&self.queues.entry(namespace.clone()).or_default());
         let queue = queue.lock_owned().await;
@@ -117,10 +121,10 @@ impl Inner {
         self: &Arc<Self>,
         setting: SettingRecord,
         found: CollectionInfo,
-    ) -> Result<Option<RuleChange>> {
+    ) -> Result<Option<SettingChange>> {
         let id = uuid::Uuid::new_v4().simple().to_string();
         self.active.lock().insert(id.clone());
-        let mut change = RuleChange {
+        let mut change = SettingChange {
             inner: Arc::clone(self),
             setting,
             found,
@@ -198,9 +202,9 @@ impl Inner {
     }
 }
 
-// === impl RuleChange ===
+// === impl SettingChange ===
 
-impl RuleChange {
+impl SettingChange {
     pub fn setting(&self) -> &SettingRecord {
         &self.setting
     }
@@ -371,7 +375,7 @@ impl RuleChange {
 }
 
 /// A change that is not finished is withdrawn, or finished if it was installed.
-impl Drop for RuleChange {
+impl Drop for SettingChange {
     fn drop(&mut self) {
         self.inner.active.lock().remove(&self.id);
         if self.over {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::super::Inner;
 use super::super::collection;
 use super::super::record::{Next, SettingRecord};
-use super::RuleChange;
+use super::SettingChange;
 use crate::error::Result;
 
 // === impl Inner ===
@@ -83,9 +83,9 @@ impl Inner {
     }
 }
 
-// === impl RuleChange ===
+// === impl SettingChange ===
 
-impl RuleChange {
+impl SettingChange {
     /// Does what is left to do of an abandoned change.
     async fn finish(&mut self) -> Result<()> {
         match self.setting.dates.clone() {

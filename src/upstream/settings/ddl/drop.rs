@@ -5,13 +5,13 @@ use bytes::Bytes;
 use super::{collection, database, is_ok};
 use crate::error::Result;
 use crate::upstream::settings::RuleSettings;
-use crate::upstream::settings::change::RuleChange;
+use crate::upstream::settings::change::SettingChange;
 use crate::upstream::settings::record::SettingRecord;
 use crate::upstream::{Ask, Lost};
 use crate::wire::Request;
 
 /// A collection that `$out` is about to replace. Dropping it without [`Replacing::done`] leaves the settings as they are.
-pub struct Replacing(Option<RuleChange>);
+pub struct Replacing(Option<SettingChange>);
 
 /// `drop`.
 pub async fn drop_collection(
@@ -118,7 +118,7 @@ async fn begin_if_needed(
     settings: &RuleSettings,
     database: &str,
     name: &str,
-) -> Result<Option<RuleChange>> {
+) -> Result<Option<SettingChange>> {
     match needs_change(settings, database, name).await? {
         true => settings.0.begin(database, name).await.map(Some),
         false => Ok(None),
@@ -146,9 +146,9 @@ impl Replacing {
     }
 }
 
-// === impl RuleChange ===
+// === impl SettingChange ===
 
-impl RuleChange {
+impl SettingChange {
     /// Lets the settings of a renamed collection hold here, for the collection that now has this name.
     async fn take_over(&mut self, from: &SettingRecord) -> Result<()> {
         self.replace_setting(SettingRecord {

@@ -6,7 +6,7 @@ use super::validator;
 use crate::error::{Code, Error, Result};
 use crate::ttl::{DefaultTtl, TS_INDEX, TsIndex, is_ts_key};
 use crate::upstream::settings::RuleSettings;
-use crate::upstream::settings::change::RuleChange;
+use crate::upstream::settings::change::SettingChange;
 use crate::upstream::settings::collection::{CollectionInfo, NameKind};
 use crate::upstream::settings::physical;
 use crate::upstream::settings::record::{SettingRecord, is_named};
@@ -32,7 +32,7 @@ pub fn check_shape(found: &CollectionInfo) -> Result<()> {
 /// Installs new settings of an announced change, with everything in the cluster that belongs to them.
 pub async fn switch(
     settings: &RuleSettings,
-    change: &mut RuleChange,
+    change: &mut SettingChange,
     new: SettingRecord,
     lost: Vec<DateRule>,
 ) -> Result<()> {
