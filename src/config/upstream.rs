@@ -71,7 +71,7 @@ impl UpstreamArguments {
         Ok(Some(UpstreamConfig {
             login: self.upstream_login,
             required: self.upstream_required,
-            ..UpstreamConfig::at(ClusterUri::parse(uri)?)
+            ..UpstreamConfig::at(ClusterUri::new(uri))
         }))
     }
 }
@@ -92,14 +92,19 @@ impl UpstreamConfig {
 // === impl ClusterUri ===
 
 impl ClusterUri {
-    /// Takes a connection string. The driver checks the rest of it when it connects.
-    pub fn parse(uri: impl Into<String>) -> Result<Self, String> {
-        let uri = uri.into();
-        if uri.starts_with("mongodb://") || uri.starts_with("mongodb+srv://") {
-            return Ok(Self(uri));
+    /// Takes a connection string. It is checked when the cluster is looked for, so that every wrong one is told alike.
+    pub fn new(uri: impl Into<String>) -> Self {
+        Self(uri.into())
+    }
+
+    /// Checks what the hosts are found by. The driver checks the rest.
+    pub fn check(&self) -> Result<(), String> {
+        let schemes = ["mongodb://", "mongodb+srv://"];
+        match schemes.iter().any(|scheme| self.0.starts_with(scheme)) {
+            true => Ok(()),
+            // What was typed is not shown: it may be a password in the wrong place.
+            false => Err("--upstream takes a URI that begins with mongodb:// or mongodb+srv://".into()),
         }
-        // What was typed may be a password in the wrong place.
-        Err("--upstream takes a URI that begins with mongodb:// or mongodb+srv://".into())
     }
 
     /// Returns the connection string with everything in it.
@@ -140,10 +145,21 @@ mod tests {
             ),
             ("mongodb://ann:p@ss@a:1?tls=true", "mongodb://a:1"),
         ] {
-            let uri = ClusterUri::parse(uri).unwrap();
+            let uri = ClusterUri::new(uri);
             assert_eq!(uri.to_string(), shown);
             assert_eq!(format!("{uri:?}"), shown);
         }
+    }
+
+    #[test]
+    fn a_uri_without_a_scheme_is_told_and_not_shown() {
+        for wrong in ["h:1", "mongo://h:1", "secret@h"] {
+            let uri = ClusterUri::new(wrong);
+            let problem = uri.check().unwrap_err();
+            assert!(problem.contains("mongodb://"), "{problem}");
+            assert!(!problem.contains(wrong) && !uri.to_string().contains("secret"));
+        }
+        assert_eq!(ClusterUri::new("mongodb+srv://h").check(), Ok(()));
     }
 
     #[test]
@@ -158,7 +174,6 @@ mod tests {
         assert_eq!(upstream.login, UpstreamLogin::Clients);
         assert!(!upstream.required);
         assert_refused(&[
-            (&["--upstream", "h:1"], "mongodb://"),
             (&["--upstream-required"], "--upstream URI"),
             (&["--upstream-login", "clients"], "--upstream URI"),
             (

@@ -110,6 +110,7 @@ impl Cluster {
     }
 
     async fn new(upstream: &UpstreamConfig) -> Result<Self, String> {
+        upstream.uri.check()?;
         let mut options = ClientOptions::parse(upstream.uri.with_secrets())
             .await
             .map_err(|problem| format!("--upstream {}: {}", upstream.uri, problem.kind))?;

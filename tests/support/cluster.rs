@@ -127,7 +127,7 @@ pub fn in_front_of(uri: &str) -> Config {
         port: 0,
         upstream: Some(UpstreamConfig {
             start_timeout: Duration::from_secs(60),
-            ..UpstreamConfig::at(ClusterUri::parse(uri).unwrap())
+            ..UpstreamConfig::at(ClusterUri::new(uri))
         }),
         ..Config::default()
     }

@@ -114,8 +114,7 @@ impl World {
         });
         let uri = mongod.as_ref().map(|mongod| mongod.uri().to_owned());
         if let Some(uri) = uri.or(cluster.as_ref().map(Sundown::uri)) {
-            let uri = ClusterUri::parse(uri).expect("a URI");
-            config.upstream = Some(UpstreamConfig::at(uri));
+            config.upstream = Some(UpstreamConfig::at(ClusterUri::new(uri)));
         }
         let server = runtime
             .block_on(Sundown::start(config, clock.clone()))
@@ -201,10 +200,11 @@ impl World {
         rows
     }
 
-    /// Makes documents of a collection have `_ts`. A genuine cluster keeps it only where there is, or was, a DefaultTTL.
+    /// Makes documents of a collection have `_ts`. A genuine cluster keeps it only where there was a DefaultTTL.
     pub fn keep_ts(&mut self, collection: &str) {
         if genuine_cluster().is_some() {
             self.run(doc! {"create": collection, "defaultTtl": -1});
+            self.run(doc! {"collMod": collection, "defaultTtl": null});
         }
     }
 

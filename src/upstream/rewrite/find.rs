@@ -35,10 +35,11 @@ impl FindRewrite {
     pub fn rewrite(command: Doc<'_>, rules: &CollectionRules, moment: Moment) -> Result<Self> {
         let filter = doc_or_empty(command, "filter");
         let projection = command.get("projection").as_doc();
-        let shows_ts = moment.expose_ts || names_ts(command);
+        let is_key = is_true(command.get("returnKey"));
+        // The key of an index on `_ts` contains it, whoever names it.
+        let shows_ts = moment.expose_ts || is_key || names_ts(command);
         let hidden = hidden(rules, shows_ts);
         let carried = Carried::new(projection.unwrap_or(Doc::EMPTY), rules);
-        let is_key = is_true(command.get("returnKey"));
         let testable = carried.complete && !is_key;
 
         let number = |name| {
