@@ -182,11 +182,17 @@ fn contradicting_arguments_are_refused() {
 
 #[test]
 fn a_wrong_upstream_is_one_line_and_exit_1() {
-    for uri in ["h:1", "mongo://h:1", "mongodb://", "mongodb://h:1/?tls=maybe"] {
+    for uri in [
+        "h:1",
+        "mongo://h:1",
+        "mongodb://",
+        "mongodb://h:1/?tls=maybe",
+    ] {
         let refused = sundown().args(["--upstream", uri]).output().unwrap();
         let text = String::from_utf8_lossy(&refused.stderr);
         assert_eq!(refused.status.code(), Some(1), "{uri}: {text}");
-        let one_line = text.starts_with("sundown: --upstream") && text.trim_end().lines().count() == 1;
+        let one_line =
+            text.starts_with("sundown: --upstream") && text.trim_end().lines().count() == 1;
         assert!(one_line, "{uri}: {text}");
     }
 }

@@ -382,7 +382,9 @@ fn the_upstream_compose_file_is_consistent() {
     }
     let uri = &set["SUNDOWN_UPSTREAM"];
     assert_eq!(uri, "mongodb://mongo:27017/?replicaSet=rs0");
-    config::ClusterUri::new(uri.as_str()).check().expect("a URI");
+    config::ClusterUri::new(uri.as_str())
+        .check()
+        .expect("a URI");
     assert_eq!(list(mongo, "command")[..2], ["--replSet", "rs0"]);
     let check = mongo.get("healthcheck").expect("it has a health check");
     let initiates = list(check, "test").join(" ");

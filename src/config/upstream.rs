@@ -103,7 +103,9 @@ impl ClusterUri {
         match schemes.iter().any(|scheme| self.0.starts_with(scheme)) {
             true => Ok(()),
             // What was typed is not shown: it may be a password in the wrong place.
-            false => Err("--upstream takes a URI that begins with mongodb:// or mongodb+srv://".into()),
+            false => {
+                Err("--upstream takes a URI that begins with mongodb:// or mongodb+srv://".into())
+            }
         }
     }
 

@@ -281,7 +281,8 @@ fn merge_by_ts_and_with_ts() {
         assert_eq!(world.rows(doc! {"find": "d"}), [expected]);
     }
     // The document was written in the same second as the row, so the row matches it.
-    world.at(3_000);
+    world.at(9_000);
+    world.run(doc! {"update": "c", "updates": [{"q": {"_id": 2}, "u": {"a": 1}}]});
     world.run(doc! {"update": "d", "updates": [{"q": {"_id": 7}, "u": {"a": 1}}]});
     world.run(merge("_ts", vec![doc! {"$set": {"a": 2}}].into()));
     assert_eq!(world.rows(doc! {"find": "d"}), [doc! {"_id": 7, "a": 2}]);

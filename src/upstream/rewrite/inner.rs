@@ -155,21 +155,26 @@ impl<B: Rulebook> Levels<'_, B> {
         if rules.can_end() {
             self.drained.borrow_mut().push((db.into(), coll.into()));
         }
-        let stamp = self.stamp(&rules, writing);
+        let keeps = self.keeps_row_ts(stage);
+        let stamp = match keeps {
+            true => WriteStamp::new(&rules, self.moment.now),
+            false => self.stamp(&rules, writing),
+        };
         let spec = stage.value.as_doc();
         let matched = spec.and_then(|spec| spec.get("whenMatched").as_array());
         let (Some(stamp), Some(spec), Some(matched)) = (stamp, spec, matched) else {
             writing.push(stage.name(), stage.value);
             return Ok(());
         };
-        // The row has its stamp already, in case it is inserted. The client's stages do not see it.
+        // The row has its stamp already, if it may be inserted. The client's stages do not see it.
         let without = WithoutHidden {
             variables: &["$$new"],
-            hidden: hidden(&rules, false),
+            hidden: if keeps { &[] } else { hidden(&rules, false) },
         };
+        let shows_ts = super::change::names_ts(ValueRef::array(matched));
         let mut bytes = Vec::new();
         let mut out = ArrayBuilder::begin(&mut bytes);
-        unset(hidden(&rules, false), "", &mut out);
+        unset(hidden(&rules, shows_ts), "", &mut out);
         without.array(matched, &mut out);
         out.push_doc(stamp.stage().as_doc());
         out.end();
@@ -179,6 +184,22 @@ impl<B: Rulebook> Levels<'_, B> {
         });
         writing.push(stage.name(), ValueRef::document(sent.as_doc()));
         Ok(())
+    }
+
+    /// Returns whether the rows keep their own `_ts` up to this stage: a `$merge` with stages of the client for documents that
+    /// match, and that inserts nothing. Then no row is stored as it is, and the client's stages may read its `_ts`.
+    pub fn keeps_row_ts(&self, stage: &Elem<'_>) -> bool {
+        let Some(spec) = stage.value.as_doc().filter(|_| stage.name() == "$merge") else {
+            return false;
+        };
+        let inserts = !matches!(
+            spec.get("whenNotMatched").as_str(),
+            Some("fail" | "discard")
+        );
+        let target = target(stage, self.database);
+        !inserts
+            && spec.get("whenMatched").as_array().is_some()
+            && target.is_some_and(|(db, coll)| self.book.rules(db, coll).stamped)
     }
 
     /// Gives rows the stamp of the collection that stores them.

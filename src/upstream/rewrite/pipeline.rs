@@ -225,7 +225,7 @@ impl<B: Rulebook> Levels<'_, B> {
         let cannot_ride = writing.rows.rides && stage.name() == "$redact";
         if hides && (taken || cannot_ride || (sees_whole && rewritten.is_none())) {
             // `_ts` that is shown in rows is still not the target's.
-            let stored = matches!(stage.name(), "$merge" | "$out");
+            let stored = matches!(stage.name(), "$merge" | "$out") && !self.keeps_row_ts(stage);
             let hidden = self.hidden(writing, self.shows_ts && !stored);
             unset(&hidden, "", writing.out);
             writing.rows = RowFacts::default();
