@@ -48,6 +48,6 @@ pub use watch::{NextEvent, Watch, fatal};
 // Types of storage that are part of the engine's interface.
 pub use crate::storage::expiry::Reaper;
 pub use crate::storage::{
-    Catalog, Collection, CommitConflict, LogLimits, ReadPoint, RecordId, SizeLimit, Snapshot,
-    Transaction,
+    Catalog, Collection, CommitConflict, LogLimits, LogTransaction, ReadPoint, RecordId, SizeLimit,
+    Snapshot, Transaction,
 };

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::error::{Code, Error, Result};
-use crate::value::{Doc, Type, ValueRef};
+use crate::value::{Doc, DocBuf, Type, Value, ValueRef};
 
 /// The id of a logical session: the client's UUID and the digest of its user (the digest of nothing if no user has logged in).
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -93,6 +93,14 @@ impl SessionId {
                     bytes.len()
                 ),
             )
+        })
+    }
+
+    /// Returns the whole id: `{id: UUID, uid: digest}`.
+    pub fn to_doc(self) -> DocBuf {
+        DocBuf::build(|doc| {
+            doc.put("id", Value::binary(UUID_SUBTYPE, &self.uuid).as_ref())
+                .put("uid", Value::binary(0, &self.user).as_ref());
         })
     }
 

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::{Busy, Session, SessionId};
-use crate::engine::{Catalog, CommitConflict, ReadPoint, Transaction};
+use crate::engine::{Catalog, CommitConflict, LogTransaction, ReadPoint, Transaction};
 use crate::error::{Code, Error, Result};
 use crate::value::{ClusterTime, Millis};
 
@@ -241,7 +241,10 @@ impl InTransaction {
         let TransactionState::Open(open) = state else {
             return Ok(());
         };
-        let committed = open.transaction.commit(now);
+        let committed = open.transaction.commit(now, || LogTransaction {
+            lsid: self.session.id().to_doc(),
+            number: self.number,
+        });
         if committed.is_err() {
             self.state = TransactionState::Aborted;
         }

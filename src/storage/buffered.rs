@@ -4,29 +4,21 @@
 //! to: the first writer wins, and the other one ends with a conflict at once. So it need not check that again when it
 //! commits, and no two transactions wait for each other. Any other writer waits for the transaction.
 
+use std::sync::Arc;
+
 use super::contents::{Cause, Change};
 use super::idmap::with_id_key;
 use super::index::{Index, IndexKeys, KeyBytes};
+use super::shared::NumberedChange;
 use super::versions::{Claims, OwnWrite, OwnWrites, TransactionId};
 use super::writer::{AllKeys, Before, New, NewTtl};
-use super::{RecordId, Refused, UpdateDelta, Writer, Written};
+use super::{LogOp, NoDelta, RecordId, Refused, UpdateDelta, Writer, Written};
 use crate::ttl::OwnTtl;
 use crate::value::{Doc, DocBuf};
 use crate::wait::Wait;
 
-/// The changed fields of a document, which were computed when it was written.
-struct KnownDelta<'a>(Option<&'a DocBuf>);
-
 /// The most memory that the buffers of all transactions may take.
 pub(super) const MAX_BUFFERED: usize = 1 << 30;
-
-// === impl KnownDelta ===
-
-impl UpdateDelta for KnownDelta<'_> {
-    fn delta(&self, _: Doc<'_>, _: Doc<'_>) -> Option<DocBuf> {
-        self.0.cloned()
-    }
-}
 
 // === impl Writer ===
 
@@ -96,8 +88,11 @@ impl Writer<'_> {
         let hash = with_id_key(doc, |key| self.check_own_id(own, key))?;
         let keys = self.keys_of(doc, self.now)?;
         self.check_own_keys(own, None, &keys)?;
-        let added = |buffer: &mut OwnWrites| buffer.add(hash, bytes.to_vec(), OwnTtl::of(doc));
-        let id = self.with_own(own, added);
+        let told = self.told(None, Some(doc), || None);
+        let id = self.with_own(own, |buffer| {
+            buffer.tell(told);
+            buffer.add(hash, bytes.to_vec(), OwnTtl::of(doc))
+        });
         self.contents_mut()
             .versions_mut()
             .claims
@@ -135,12 +130,6 @@ impl Writer<'_> {
             New::Bytes(bytes) => new_ttl.read(bytes, before.own),
             _ => before.own,
         };
-        // The log tells one update by its fields. Several updates of one document are told by the whole document.
-        let is_first = self.view().is_unchanged(id) && self.contents().shared().log.is_recording();
-        let delta = match is_first {
-            true => delta.delta(Doc::new(stored.bytes), Doc::new(&bytes)),
-            false => None,
-        };
         let keys = self.keys_of(Doc::new(&bytes), self.now)?;
         self.check_own_keys(own, Some(id), &keys)?;
         let written = Written {
@@ -148,8 +137,14 @@ impl Writer<'_> {
             ts: self.now,
             len: bytes.len(),
         };
+        let (old, after) = (Doc::new(stored.bytes), Doc::new(&bytes));
+        let told = self.told(Some(old), Some(after), || delta.delta(old, after));
         self.with_own(own, |buffer| {
-            buffer.put(id, OwnWrite::Written { bytes, ttl, delta })
+            // A change of `_ts` alone is told to nobody.
+            if !matches!(new, New::Same) {
+                buffer.tell(told);
+            }
+            buffer.put(id, OwnWrite::Written { bytes, ttl });
         });
         self.claim_record(own, id);
         self.claim_keys(own, id, &keys);
@@ -164,7 +159,11 @@ impl Writer<'_> {
         };
         let doc = Doc::new(stored.bytes);
         let hash = with_id_key(doc, |key| self.contents().ids().hash(key));
-        self.with_own(own, |buffer| buffer.remove(id, hash));
+        let told = self.told(Some(doc), None, || None);
+        self.with_own(own, |buffer| {
+            buffer.tell(told);
+            buffer.remove(id, hash);
+        });
         self.claim_record(own, id);
         Ok(())
     }
@@ -191,6 +190,22 @@ impl Writer<'_> {
         let after = buffer.bytes();
         self.contents().shared().transactions.count(before, after);
         done
+    }
+
+    /// Returns what the log of changes will be told about a write when the transaction commits.
+    fn told(
+        &self,
+        before: Option<Doc<'_>>,
+        after: Option<Doc<'_>>,
+        delta: impl FnOnce() -> Option<DocBuf>,
+    ) -> Option<(u64, LogOp)> {
+        let shared = self.contents().shared();
+        let copy = |doc: Option<Doc<'_>>| doc.map(DocBuf::from);
+        if !shared.log.is_recording() {
+            return None;
+        }
+        let op = self.contents().logged(copy(before), copy(after), delta())?;
+        shared.numbered(|| op)
     }
 
     fn claim_record(&mut self, own: TransactionId, id: RecordId) {
@@ -346,25 +361,62 @@ impl Writer<'_> {
     }
 
     /// Applies the writes of the transaction. Those that remove come first and those that add last, so that a key that moves
-    /// from one document to another is free. Unique keys are not checked again: the transaction has claimed them.
-    pub(super) fn apply_own(&mut self, transaction: TransactionId) {
-        let Some(own) = self.discard_own(transaction) else {
+    /// from one document to another is free. Unique keys are not checked again: the transaction has claimed them. Appends
+    /// what the log of changes is told.
+    pub(super) fn apply_own(
+        &mut self,
+        transaction: TransactionId,
+        is_new: bool,
+        changes: &mut Vec<NumberedChange>,
+    ) {
+        let Some(mut own) = self.discard_own(transaction) else {
             return;
         };
+        let subject = Arc::clone(self.contents().subject());
+        let mut tell = |number, op| {
+            let subject = Arc::clone(&subject);
+            changes.push(NumberedChange {
+                number,
+                subject,
+                op,
+            });
+        };
+        let told = own.take_told();
+        // If the log was started in the middle of the transaction, it is told what the transaction has made of each document.
+        let is_late = told.is_none() && self.contents().shared().log.is_recording();
+        for (number, op) in told.into_iter().flatten() {
+            tell(number, op);
+        }
+        if is_late && is_new {
+            tell(0, self.created());
+        }
         for (id, write) in own.from(RecordId::FIRST) {
             if matches!(write, OwnWrite::Removed) && self.visible(id).is_some() {
+                if is_late && let Some(op) = self.outcome_of(id, None) {
+                    tell(0, op);
+                }
                 self.take_out(id, Cause::Deleted);
             }
         }
         for (id, write) in own.from(RecordId::FIRST) {
-            let OwnWrite::Written { bytes, ttl, delta } = write else {
+            let OwnWrite::Written { bytes, ttl } = write else {
                 continue;
             };
+            if is_late && let Some(op) = self.outcome_of(id, Some(bytes)) {
+                tell(0, op);
+            }
             match id.is_provisional() {
                 true => self.add_own(bytes, *ttl),
-                false => self.replace_own(id, bytes, *ttl, delta.as_ref()),
+                false => self.replace_own(id, bytes, *ttl),
             }
         }
+    }
+
+    /// Returns what the log is told if it knows only the outcome of a transaction.
+    fn outcome_of(&self, id: RecordId, after: Option<&[u8]>) -> Option<LogOp> {
+        let before = self.contents().copy_of(id);
+        let after = after.map(|bytes| Doc::new(bytes).into());
+        self.contents().logged(before, after, None)
     }
 
     /// Takes the writes of the transaction out of the collection.
@@ -392,7 +444,7 @@ impl Writer<'_> {
         });
     }
 
-    fn replace_own(&mut self, id: RecordId, bytes: &[u8], ttl: OwnTtl, delta: Option<&DocBuf>) {
+    fn replace_own(&mut self, id: RecordId, bytes: &[u8], ttl: OwnTtl) {
         let Some(stored) = self.visible(id) else {
             return;
         };
@@ -408,7 +460,7 @@ impl Writer<'_> {
             before: &before,
             after: &after,
             stamp,
-            delta: &KnownDelta(delta),
+            delta: &NoDelta,
         });
     }
 }

@@ -71,8 +71,8 @@ mod writer;
 
 pub use catalog::{Catalog, CreateError, Damaged, OtherCase, RenameError, Unreadable, free};
 pub use change_log::{
-    ChangeLog, HistoryLost, Images, LogEntry, LogLimits, LogOp, LogPosition, LogSubject, NoDelta,
-    UpdateDelta,
+    ChangeLog, HistoryLost, Images, LogEntry, LogLimits, LogOp, LogPosition, LogSubject,
+    LogTransaction, NoDelta, UpdateDelta,
 };
 pub use collection::{Collection, Dropped};
 pub use expiry::{DateRuleChange, DateRuleMigration, Slice};

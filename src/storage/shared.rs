@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::snapshots::Snapshots;
 use super::transaction::Transactions;
-use super::{ChangeLog, LogOp, LogSubject, LogicalClock};
+use super::{ChangeLog, LogOp, LogSubject, LogTransaction, LogicalClock};
 use crate::value::Millis;
 
 /// What all collections of a server share. Every collection has a reference to it.
@@ -19,6 +19,13 @@ pub struct Shared {
     pub log: ChangeLog,
     pub(super) snapshots: Snapshots,
     pub(super) transactions: Transactions,
+}
+
+/// A change of a transaction, with its number among the writes of all transactions.
+pub(super) struct NumberedChange {
+    pub number: u64,
+    pub subject: Arc<LogSubject>,
+    pub op: LogOp,
 }
 
 // === impl Shared ===
@@ -39,6 +46,31 @@ impl Shared {
         if subject.is_told() && self.log.note_write(now) {
             self.log.append(&self.time, now, subject, op());
         }
+    }
+
+    /// Returns what the log will be told about a write of a transaction when it commits, with the write's number. `None` if
+    /// nobody follows the log.
+    pub(super) fn numbered(&self, op: impl FnOnce() -> LogOp) -> Option<(u64, LogOp)> {
+        let is_recording = self.log.is_recording();
+        is_recording.then(|| (self.transactions.next_write(), op()))
+    }
+
+    /// Tells the log about the changes of a transaction that commits, in the order of their numbers. Called under the locks
+    /// of all its collections.
+    pub(super) fn record_all(
+        &self,
+        now: Millis,
+        mut changes: Vec<NumberedChange>,
+        transaction: impl FnOnce() -> LogTransaction,
+    ) {
+        if !self.log.note_write(now) || changes.is_empty() {
+            return;
+        }
+        changes.sort_by_key(|change| change.number);
+        let changes = changes
+            .into_iter()
+            .map(|change| (change.subject, change.op));
+        self.log.append_all(&self.time, now, transaction(), changes);
     }
 
     /// Returns how many expired documents have been freed since the start.

@@ -6,13 +6,15 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use ahash::AHashMap;
 use parking_lot::Mutex;
 
-use super::{Catalog, Collection, ReadPoint, Snapshot, TransactionId, Writer};
+use super::{Catalog, Collection, LogTransaction, ReadPoint, Snapshot, TransactionId, Writer};
 use crate::value::{ClusterTime, Millis};
 
 /// What all transactions of a server share.
 #[derive(Debug, Default)]
 pub(super) struct Transactions {
     latest: AtomicU64,
+    /// Numbers the writes of all transactions, for the log of changes.
+    writes: AtomicU64,
     /// The bytes in the buffers of all transactions.
     buffered: AtomicUsize,
     /// The collections that each transaction has written to. No other lock is acquired under this one.
@@ -39,6 +41,11 @@ pub struct CommitConflict;
 // === impl Transactions ===
 
 impl Transactions {
+    /// Returns the number of the next write. The first one is 1.
+    pub fn next_write(&self) -> u64 {
+        self.writes.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
     pub fn buffered(&self) -> usize {
         self.buffered.load(Ordering::Relaxed)
     }
@@ -119,12 +126,17 @@ impl Transaction {
         self.snapshot.time()
     }
 
-    /// Applies all writes at one logical time, or none.
-    pub fn commit(self, now: Millis) -> Result<(), CommitConflict> {
+    /// Applies all writes at one logical time, or none. The log of changes gets the client's name of the transaction, if it
+    /// is on.
+    pub fn commit(
+        self,
+        now: Millis,
+        name: impl FnOnce() -> LogTransaction,
+    ) -> Result<(), CommitConflict> {
         let Self { snapshot, writes } = self;
         // Its own writes need not be noted for it.
         drop(snapshot);
-        writes.commit(now)
+        writes.commit(now, name)
     }
 }
 
@@ -146,7 +158,11 @@ impl PendingWrites {
 
     /// Applies the writes. No reader sees a part of them: the locks of all collections are held until the last one is
     /// written.
-    fn commit(&self, now: Millis) -> Result<(), CommitConflict> {
+    fn commit(
+        &self,
+        now: Millis,
+        name: impl FnOnce() -> LogTransaction,
+    ) -> Result<(), CommitConflict> {
         let mut joined = self.take_joined();
         // One order for all, so that two commits do not wait for each other. A rename locks two collections in another
         // order, so it must not run meanwhile.
@@ -169,13 +185,13 @@ impl PendingWrites {
         }
         // All changes of the transaction pass `Contents::commit` from here on, one after the other, with this time.
         let time = self.catalog.time().tick(now);
+        let mut changes = Vec::new();
         for (mut writer, collection) in writers.into_iter().zip(&joined) {
-            if collection.creator() == Some(id) {
-                writer.record_created();
-            }
+            let is_new = collection.creator() == Some(id);
             writer.time = Some(time);
-            writer.apply_own(id);
+            writer.apply_own(id, is_new, &mut changes);
         }
+        self.catalog.shared().record_all(now, changes, name);
         for collection in &joined {
             collection.reveal();
         }

@@ -10,7 +10,7 @@ use super::contents::{Cause, Change, Contents};
 use super::idmap::with_id_key;
 use super::index::{Index, IndexKeys, KeyBytes};
 use super::stored::Stamp;
-use super::{Cap, CollectionOptions, ReadPoint, RecordId, Stored, UpdateDelta, View};
+use super::{Cap, CollectionOptions, LogOp, ReadPoint, RecordId, Stored, UpdateDelta, View};
 use crate::error::Error;
 use crate::ttl::OwnTtl;
 use crate::value::{ClusterTime, Doc, Millis, Patch};
@@ -238,20 +238,33 @@ impl<'a> Writer<'a> {
         Ok(id)
     }
 
-    /// Tells the log of changes that the collection was created.
-    pub(super) fn record_created(&self) {
-        self.state.record_created(self.now);
+    /// Returns what the log of changes is told when the collection is created.
+    pub(super) fn created(&self) -> LogOp {
+        self.state.created()
     }
 
     /// Applies a change at the next logical time.
     #[inline(always)]
     pub(super) fn commit(&mut self, change: Change<'_>) -> RecordId {
-        let time = match self.time {
-            Some(time) => time,
-            None => self.contents().tick(self.now),
-        };
         let now = self.now;
-        self.contents_mut().commit(now, time, change)
+        match self.time {
+            // That a document has expired is told apart from what the transaction did.
+            Some(time)
+                if !matches!(
+                    change,
+                    Change::Remove {
+                        cause: Cause::Expired,
+                        ..
+                    }
+                ) =>
+            {
+                self.contents_mut().commit_untold(time, change)
+            }
+            time => {
+                let time = time.unwrap_or_else(|| self.contents().tick(now));
+                self.contents_mut().commit(now, time, change)
+            }
+        }
     }
 
     /// Removes documents until a capped collection is within its limits: first expired ones, which do not count for

@@ -17,6 +17,16 @@ pub struct LogEntry {
     pub wall: Millis,
     pub subject: Arc<LogSubject>,
     pub op: LogOp,
+    /// The transaction that made the change with others: those of the same time.
+    pub transaction: Option<Arc<LogTransaction>>,
+}
+
+/// A committed transaction, as its client has numbered it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct LogTransaction {
+    /// `{id, uid}`.
+    pub lsid: DocBuf,
+    pub number: i64,
 }
 
 /// What an entry is about: a collection, or a whole database.
@@ -135,7 +145,7 @@ impl LogEntry {
 // === impl LogOp ===
 
 impl LogOp {
-    fn weight(&self) -> usize {
+    pub(in crate::storage) fn weight(&self) -> usize {
         match self {
             Self::Insert { document } => document.bytes().len(),
             Self::Update { key, delta, images } => {

@@ -21,7 +21,7 @@ use super::LogicalClock;
 use crate::value::{ClusterTime, Millis};
 use crate::wait::{Wait, WakeRelay};
 
-pub use entry::{Images, LogEntry, LogOp, LogSubject, NoDelta, UpdateDelta};
+pub use entry::{Images, LogEntry, LogOp, LogSubject, LogTransaction, NoDelta, UpdateDelta};
 
 /// The log of a server.
 #[derive(Debug)]
@@ -146,8 +146,37 @@ impl ChangeLog {
             wall: now,
             subject: Arc::clone(subject),
             op,
+            transaction: None,
         };
         kept.push(entry);
+        kept.shrink(now);
+        drop(kept);
+        self.arrivals.give();
+    }
+
+    /// Appends the changes of a transaction, in the order of its statements. They share one time. Called under the locks of
+    /// all its collections.
+    pub(super) fn append_all(
+        &self,
+        clock: &LogicalClock,
+        now: Millis,
+        transaction: LogTransaction,
+        changes: impl IntoIterator<Item = (Arc<LogSubject>, LogOp)>,
+    ) {
+        let transaction = Arc::new(transaction);
+        let mut kept = self.kept.write();
+        let time = clock.tick(now);
+        for (index, (subject, op)) in (0..).zip(changes) {
+            kept.push(LogEntry {
+                time,
+                index,
+                wall: now,
+                subject,
+                op,
+                transaction: Some(Arc::clone(&transaction)),
+            });
+        }
+        kept.shrink(now);
         drop(kept);
         self.arrivals.give();
     }
@@ -201,14 +230,17 @@ impl Kept {
     }
 
     fn push(&mut self, entry: LogEntry) {
-        let oldest = entry
-            .wall
-            .0
-            .saturating_sub(i64::try_from(self.limits.age.as_millis()).unwrap_or(i64::MAX));
         self.bytes += entry.weight();
         self.entries.push_back(Arc::new(entry));
+    }
+
+    /// Drops what is too old or too much.
+    fn shrink(&mut self, now: Millis) {
+        let age = i64::try_from(self.limits.age.as_millis()).unwrap_or(i64::MAX);
+        let oldest = now.0.saturating_sub(age);
+        let newest = self.entries.back().map(|entry| entry.time);
         while let Some(first) = self.entries.front()
-            && self.entries.len() > 1 // the newest stays, however large it is
+            && Some(first.time) != newest // the newest changes stay, however large they are
             && (self.bytes > self.limits.bytes || first.wall.0 < oldest)
         {
             self.bytes -= first.weight();

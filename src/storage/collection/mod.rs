@@ -104,7 +104,13 @@ impl Collection {
     /// Hides a new collection from all but its creator.
     pub(super) fn set_creator(&self, creator: TransactionId) {
         // Its commit finds the collection by its writes, even if there are none.
-        self.exclusive().contents_mut().own_mut(creator);
+        let mut state = self.exclusive();
+        let told = state.contents().shared().numbered(|| state.created());
+        let own = state.contents_mut().own_mut(creator);
+        own.tell(told);
+        let bytes = own.bytes();
+        state.contents().shared().transactions.count(0, bytes);
+        drop(state);
         self.creator.store(creator.0, Ordering::Release);
     }
 

@@ -98,12 +98,17 @@ impl State {
         self.dropped
     }
 
-    /// Tells the log that the collection was created, with its settings.
-    pub fn record_created(&self, now: Millis) {
-        self.contents.record(now, || LogOp::Create {
+    /// Returns what the log is told when the collection is created: its settings.
+    pub fn created(&self) -> LogOp {
+        LogOp::Create {
             options: Box::new(self.options.clone()),
             default: self.contents.default_ttl(),
-        });
+        }
+    }
+
+    /// Tells the log that the collection was created.
+    pub fn record_created(&self, now: Millis) {
+        self.contents.record(now, || self.created());
     }
 
     /// Marks the collection as dropped and returns its contents, so that the caller can free them without the lock.

@@ -304,6 +304,19 @@ impl Contents {
         id
     }
 
+    /// Applies a change of a transaction that commits. The log is told of all its changes at the end.
+    pub fn commit_untold(&mut self, time: ClusterTime, change: Change<'_>) -> RecordId {
+        let noted = self.shared.snapshots.are_open();
+        if noted {
+            self.note_version(&change, time);
+        }
+        let id = self.guarded(|contents| contents.apply(change));
+        if noted && matches!(change, Change::Insert { .. }) {
+            self.note_absence(id, time);
+        }
+        id
+    }
+
     // Each caller knows the kind of its change. Inlined, it calls that one function, and the change is never built.
     #[inline(always)]
     fn apply(&mut self, change: Change<'_>) -> RecordId {

@@ -21,7 +21,19 @@ impl Contents {
             }
         };
         let id = self.guarded(|contents| contents.apply(change));
-        if let Some(op) = self.logged(id, change, before) {
+        let after = match change {
+            Change::Remove { .. } => None,
+            _ => self.copy_of(id),
+        };
+        let delta = match (change, &before, &after) {
+            (
+                Change::Replace { delta, .. } | Change::Patch { delta, .. },
+                Some(before),
+                Some(after),
+            ) => delta.delta(before.as_doc(), after.as_doc()),
+            _ => None,
+        };
+        if let Some(op) = self.logged(before, after, delta) {
             let shared = &self.shared;
             shared.log.append(&shared.time, now, &self.subject, op);
         }
@@ -38,30 +50,27 @@ impl Contents {
         self.keeps_images = keep;
     }
 
-    /// Returns what the log is told about a change that was made.
-    fn logged(&self, id: RecordId, change: Change<'_>, before: Option<DocBuf>) -> Option<LogOp> {
-        let delta = match change {
-            Change::Insert { .. } => {
-                let document = self.copy_of(id)?;
-                return Some(LogOp::Insert { document });
-            }
-            Change::Touch { .. } => return None,
-            Change::Remove { .. } => {
-                let key = document_key(before.as_ref()?.as_doc());
-                let images = self.images(before, None);
-                return Some(LogOp::Delete { key, images });
-            }
-            Change::Replace { delta, .. } | Change::Patch { delta, .. } => delta,
-        };
-        let (before, after) = (before?, self.copy_of(id)?);
-        Some(match delta.delta(before.as_doc(), after.as_doc()) {
-            Some(delta) => LogOp::Update {
+    /// Returns what the log is told about a change of a document. `delta` has the changed fields, if an update tells them.
+    pub fn logged(
+        &self,
+        before: Option<DocBuf>,
+        after: Option<DocBuf>,
+        delta: Option<DocBuf>,
+    ) -> Option<LogOp> {
+        Some(match (before, after, delta) {
+            (None, None, _) => return None,
+            (None, Some(document), _) => LogOp::Insert { document },
+            (Some(before), None, _) => LogOp::Delete {
+                key: document_key(before.as_doc()),
+                images: self.images(Some(before), None),
+            },
+            (Some(before), Some(after), Some(delta)) => LogOp::Update {
                 key: document_key(after.as_doc()),
                 delta,
                 images: self.images(Some(before), Some(after)),
             },
-            None => LogOp::Replace {
-                document: after,
+            (Some(before), Some(document), None) => LogOp::Replace {
+                document,
                 images: self.images(Some(before), None),
             },
         })
@@ -75,7 +84,7 @@ impl Contents {
     }
 
     /// Returns a copy of a document, expired or not.
-    fn copy_of(&self, id: RecordId) -> Option<DocBuf> {
+    pub fn copy_of(&self, id: RecordId) -> Option<DocBuf> {
         let bytes = self.segments.get(id.segment())?.bytes_of(id.slot())?;
         Some(Doc::new(bytes).into())
     }

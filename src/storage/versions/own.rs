@@ -5,18 +5,12 @@ use std::collections::BTreeMap;
 use ahash::AHashMap;
 use smallvec::SmallVec;
 
-use crate::storage::RecordId;
+use crate::storage::{LogOp, RecordId};
 use crate::ttl::OwnTtl;
-use crate::value::DocBuf;
 
 /// What a transaction made of a record.
 pub(in crate::storage) enum OwnWrite {
-    Written {
-        bytes: Vec<u8>,
-        ttl: OwnTtl,
-        /// The changed fields, for the log of changes, if one update tells them.
-        delta: Option<DocBuf>,
-    },
+    Written { bytes: Vec<u8>, ttl: OwnTtl },
     Removed,
 }
 
@@ -28,6 +22,9 @@ pub(in crate::storage) struct OwnWrites {
     added: AHashMap<u64, SmallVec<[RecordId; 1]>>,
     next: RecordId,
     bytes: usize,
+    /// What the log of changes will be told of each write, with the write's number among those of all transactions. `None` if
+    /// a write was made before anybody followed the log.
+    told: Option<Vec<(u64, LogOp)>>,
     /// The state of the indexes at the first write. If it differs at the commit, the checks of the writes no longer hold.
     pub schema: u64,
 }
@@ -44,8 +41,26 @@ impl OwnWrites {
             added: AHashMap::new(),
             next: RecordId::PROVISIONAL,
             bytes: 0,
+            told: Some(Vec::new()),
             schema,
         }
+    }
+
+    /// Keeps what the log will be told of a write. `None` if nobody follows the log.
+    pub fn tell(&mut self, told: Option<(u64, LogOp)>) {
+        match (told, &mut self.told) {
+            (Some((number, op)), Some(told)) => {
+                self.bytes += op.weight() + Self::OVERHEAD;
+                told.push((number, op));
+            }
+            (Some(_), None) => {}
+            (None, told) => *told = None,
+        }
+    }
+
+    /// Takes out what the log will be told, in the order of the writes. `None` if some writes are not in it.
+    pub fn take_told(&mut self) -> Option<Vec<(u64, LogOp)>> {
+        self.told.take()
     }
 
     pub fn get(&self, id: RecordId) -> Option<&OwnWrite> {
@@ -75,8 +90,7 @@ impl OwnWrites {
         let id = self.next;
         self.next = id.next();
         self.added.entry(hash).or_default().push(id);
-        let delta = None;
-        self.put(id, OwnWrite::Written { bytes, ttl, delta });
+        self.put(id, OwnWrite::Written { bytes, ttl });
         id
     }
 

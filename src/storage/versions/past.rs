@@ -115,7 +115,7 @@ impl<'a> Past<'a> {
     fn own_version(&self, write: &'a OwnWrite) -> Option<Stored<'a>> {
         match write {
             OwnWrite::Removed => None,
-            OwnWrite::Written { bytes, ttl, .. } => Some(Stored {
+            OwnWrite::Written { bytes, ttl } => Some(Stored {
                 bytes,
                 ts: self.now,
                 own: *ttl,

@@ -9,13 +9,22 @@ use proptest::prelude::*;
 
 use crate::storage::index::IndexSpec;
 use crate::storage::{
-    Catalog, Collection, CollectionOptions, CommitConflict, Namespace, New, NewTtl, NoDelta,
-    ReadPoint, RecordId, Refused, Snapshot, Transaction, View, Writer,
+    Catalog, Collection, CollectionOptions, CommitConflict, LogOp, LogPosition, LogTransaction,
+    Namespace, New, NewTtl, NoDelta, ReadPoint, RecordId, Refused, Snapshot, Transaction, View,
+    Writer,
 };
 use crate::ttl::DefaultTtl;
 use crate::value::{Doc, DocBuf, Millis, Value, key};
 
 const T: Millis = Millis(1_000_000);
+
+/// The name of every transaction here.
+fn client() -> LogTransaction {
+    LogTransaction {
+        lsid: DocBuf::from(doc! {"id": 1}),
+        number: 7,
+    }
+}
 
 fn bytes(id: i32, value: i32) -> Vec<u8> {
     doc! {"_id": id, "v": value}.to_vec().unwrap()
@@ -228,7 +237,7 @@ fn run(steps: &[Step]) {
             }
             Step::Commit(n) => {
                 if let Some(inside) = open.remove(&n) {
-                    assert_eq!(inside.open.commit(T), Ok(()));
+                    assert_eq!(inside.open.commit(T, client), Ok(()));
                     for (id, value) in inside.own {
                         if model.state.get(&id).copied() != value || value.is_some() {
                             model.write(id, value);
@@ -301,7 +310,7 @@ fn a_commit_is_whole_in_all_collections() {
         check_state(c, ReadPoint::at(T), &State::new());
     }
     let time = catalog.time().latest();
-    assert_eq!(transaction.commit(Millis(T.0 + 5)), Ok(()));
+    assert_eq!(transaction.commit(Millis(T.0 + 5), client), Ok(()));
     assert_eq!(
         catalog.time().latest().0,
         time.0 + 1,
@@ -349,7 +358,7 @@ fn unique_keys_are_checked_at_once_and_may_move_between_documents() {
         .unwrap()
         .unwrap();
     assert_eq!(put(&second, 4, 8), Err(Refused::Conflict));
-    assert_eq!(first.commit(T), Ok(()));
+    assert_eq!(first.commit(T, client), Ok(()));
     let expected = State::from([(1, 2), (2, 1), (5, 5), (8, 8)]);
     check_state(&c, ReadPoint::at(T), &expected);
 }
@@ -393,8 +402,8 @@ fn documents_end_under_transactions() {
     );
     check_state(&c, ReadPoint::of(&snapshot, later(10)), &State::new());
     check_state(&c, writes.read_point(later(10)), &State::from([(1, 9)]));
-    assert_eq!(writes.commit(later(10)), Err(CommitConflict));
-    assert_eq!(removes.commit(later(10)), Ok(()));
+    assert_eq!(writes.commit(later(10), client), Err(CommitConflict));
+    assert_eq!(removes.commit(later(10), client), Ok(()));
     check_state(&c, ReadPoint::at(later(10)), &State::from([(3, 4)]));
     // A longer life for all does not revive the version that has ended.
     let until = crate::clock::monotonic() + std::time::Duration::from_secs(60);
@@ -417,12 +426,97 @@ fn a_drop_or_a_new_index_is_a_conflict() {
         if !drops {
             let spec = IndexSpec::new("w_1", DocBuf::from(doc! {"w": 1}));
             c.write(T, |writer| writer.begin_index(spec)).unwrap();
-            assert_eq!(transaction.commit(T), Err(CommitConflict));
+            assert_eq!(transaction.commit(T, client), Err(CommitConflict));
             catalog.drop_collection("db", "c", None, T);
         } else {
             catalog.drop_collection("db", "c", None, T);
-            assert_eq!(transaction.commit(T), Err(CommitConflict));
+            assert_eq!(transaction.commit(T, client), Err(CommitConflict));
         }
+        assert_eq!(catalog.buffered_bytes(), 0);
+    }
+}
+
+/// Returns what the log has from a position on: the place of each entry in its transaction, its collection, and the change.
+fn logged(catalog: &Catalog, from: LogPosition) -> Vec<(u32, String, String)> {
+    let mut found = Vec::new();
+    let mut times = Vec::new();
+    let read = catalog.shared().log.read(from, |entry| {
+        assert_eq!(entry.transaction.as_deref(), Some(&client()));
+        times.push(entry.time);
+        let op = match &entry.op {
+            LogOp::Insert { document } => format!("insert {}", value(document.bytes())),
+            LogOp::Replace { document, .. } => format!("replace {}", value(document.bytes())),
+            LogOp::Delete { .. } => "delete".to_owned(),
+            LogOp::Create { .. } => "create".to_owned(),
+            other => panic!("{other:?}"),
+        };
+        let name = entry.subject.namespace.collection().to_owned();
+        found.push((entry.index, name, op));
+        true
+    });
+    assert!(read.is_ok());
+    times.dedup();
+    assert!(times.len() <= 1, "one time for all");
+    found
+}
+
+#[test]
+fn the_log_gets_each_write_of_a_transaction_in_order_at_its_commit() {
+    use Write::{Put, Remove};
+    let in_order = [
+        (0, "b", "insert 1"),
+        (1, "a", "insert 2"),
+        (2, "b", "replace 3"),
+        (3, "a", "delete"),
+        (4, "b", "insert 4"),
+        (5, "c", "create"),
+    ];
+    // If nobody followed the log in the beginning, only the outcome is known.
+    let outcome = [
+        (0, "b", "insert 3"),
+        (1, "b", "insert 4"),
+        (2, "c", "create"),
+    ];
+    for (is_late, expected) in [(false, &in_order[..]), (true, &outcome)] {
+        let catalog = Arc::new(Catalog::new());
+        let [a, b] = ["a", "b"].map(|name| collection(&catalog, name, false));
+        let log = &catalog.shared().log;
+        if !is_late {
+            log.start(catalog.time(), T);
+        }
+        let (aborted, transaction) = (catalog.begin(), catalog.begin());
+        let at = transaction.read_point(T);
+        for (c, at, step) in [
+            (&a, aborted.read_point(T), Put(9, 9)),
+            (&b, at, Put(1, 1)),
+            (&a, at, Put(1, 2)),
+            (&b, at, Put(1, 3)),
+            (&a, at, Remove(1)),
+            (&b, at, Put(2, 4)),
+        ] {
+            let written = c.write_at(at, |writer| write(writer, step)).unwrap();
+            written.unwrap();
+        }
+        let name = Namespace::new("db", "c");
+        let created = catalog.create_at(name, CollectionOptions::default(), at, |_| ());
+        created.unwrap();
+        log.start(catalog.time(), T);
+        let from = log.end();
+        assert_eq!(logged(&catalog, from), []);
+        drop(aborted);
+        assert_eq!(transaction.commit(T, client), Ok(()));
+        let mut found = logged(&catalog, from);
+        if is_late {
+            // The collections come in no particular order.
+            found.sort_by(|x, y| x.1.cmp(&y.1));
+            for (at, entry) in (0..).zip(&mut found) {
+                entry.0 = at;
+            }
+        }
+        let found: Vec<_> = (found.iter())
+            .map(|(n, name, op)| (*n, &name[..], &op[..]))
+            .collect();
+        assert_eq!(found, expected);
         assert_eq!(catalog.buffered_bytes(), 0);
     }
 }
