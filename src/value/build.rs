@@ -154,6 +154,7 @@ impl<'b> DocBuilder<'b> {
         self.out.len()
     }
 
+    #[inline]
     pub fn end(mut self) {
         self.close();
     }

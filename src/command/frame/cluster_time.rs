@@ -7,7 +7,7 @@ use super::Context;
 use crate::config::Topology;
 use crate::engine::Catalog;
 use crate::error::{Code, Error, Result};
-use crate::value::{ClusterTime, DocBuf, Millis, Type, Value, ValueRef};
+use crate::value::{ClusterTime, Millis, Type, ValueRef};
 
 /// How far a client may move logical time forward: a year, as in MongoDB. Time stays usable whatever clients send.
 const MAX_DRIFT_SECONDS: u32 = 365 * 24 * 60 * 60;
@@ -60,56 +60,39 @@ pub(super) fn advance(catalog: &Catalog, to: ClusterTime, now: Millis) -> Result
     Ok(())
 }
 
-/// The last fields of a reply. Built once: each reply gets a copy, with its time in the two gaps.
-pub(super) struct TimeFields {
-    elements: Vec<u8>,
-    /// The offsets of the two timestamps.
-    gaps: [usize; 2],
+/// The last fields of a reply: `$clusterTime`, with the signature of a server without keys, and `operationTime`. Each reply
+/// gets a copy of these bytes, with its time in the two gaps.
+///
+/// ```text
+/// 03 $clusterTime { 11 clusterTime (time), 03 signature { 05 hash (20 zeros), 12 keyId 0 } }, 11 operationTime (time)
+/// ```
+const TIME_FIELDS: [u8; 125] = *b"\x03$clusterTime\0\x58\0\0\0\
+    \x11clusterTime\0\0\0\0\0\0\0\0\0\
+    \x03signature\0\x33\0\0\0\
+    \x05hash\0\x14\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\
+    \x12keyId\0\0\0\0\0\0\0\0\0\
+    \0\0\
+    \x11operationTime\0\0\0\0\0\0\0\0\0";
+/// The offsets of the two timestamps.
+const GAPS: [usize; 2] = [31, TIME_FIELDS.len() - 8];
+
+/// Returns whether the replies of the server have a logical time.
+pub(super) fn is_told(topology: &Topology, has_upstream: bool) -> bool {
+    *topology != Topology::Standalone && !has_upstream
 }
 
-// === impl TimeFields ===
-
-impl TimeFields {
-    /// Returns `None` for a server whose replies have no logical time.
-    pub fn of(topology: &Topology, has_upstream: bool) -> Option<Self> {
-        if *topology == Topology::Standalone || has_upstream {
-            return None;
-        }
-        let gap = Value::timestamp(0, 0);
-        let fields = DocBuf::build(|d| {
-            let mut time = d.doc("$clusterTime");
-            time.put("clusterTime", gap.as_ref());
-            let mut signature = time.doc("signature");
-            signature
-                .put("hash", Value::binary(0, &[0; 20]).as_ref())
-                .put_i64("keyId", 0);
-            signature.end();
-            time.end();
-            d.put("operationTime", gap.as_ref());
-        });
-        let elements = fields.as_doc().body().to_vec();
-        let cluster_time = b"\x11clusterTime\0";
-        let first = elements
-            .windows(cluster_time.len())
-            .position(|part| part == cluster_time)
-            .map_or(0, |at| at + cluster_time.len());
-        let gaps = [first, elements.len() - size_of::<u64>()];
-        Some(Self { elements, gaps })
+/// Appends the logical time to the reply that begins at `start`.
+#[inline]
+fn put_fields(out: &mut Vec<u8>, start: usize, time: ClusterTime) {
+    let mut fields = TIME_FIELDS;
+    for gap in GAPS {
+        fields[gap..gap + 8].copy_from_slice(&time.0.to_le_bytes());
     }
-
-    /// Appends the fields to the reply that begins at `start`.
-    fn put(&self, out: &mut Vec<u8>, start: usize, time: ClusterTime) {
-        out.pop(); // the end of the document
-        let at = out.len();
-        out.extend_from_slice(&self.elements);
-        for gap in self.gaps {
-            let gap = at + gap;
-            out[gap..gap + size_of::<u64>()].copy_from_slice(&time.0.to_le_bytes());
-        }
-        out.push(0);
-        let len = (out.len() - start) as u32;
-        out[start..start + size_of::<u32>()].copy_from_slice(&len.to_le_bytes());
-    }
+    out.pop(); // the end of the document
+    out.extend_from_slice(&fields);
+    out.push(0);
+    let len = (out.len() - start) as u32;
+    out[start..start + 4].copy_from_slice(&len.to_le_bytes());
 }
 
 // === impl Context ===
@@ -118,8 +101,8 @@ impl Context {
     /// Appends the logical time to the reply that begins at `start`.
     #[inline]
     pub(in crate::command) fn put_time(&self, out: &mut Vec<u8>, start: usize) {
-        if let Some(fields) = &self.time_fields {
-            fields.put(out, start, self.catalog.time().latest());
+        if self.tells_time {
+            put_fields(out, start, self.catalog.time().latest());
         }
     }
 }
@@ -139,13 +122,13 @@ mod tests {
     use bson::{Timestamp, doc};
 
     use super::*;
+    use crate::value::DocBuf;
 
     #[test]
     fn the_time_comes_last_in_mongods_order() {
-        let fields = TimeFields::of(&Topology::Router, false).unwrap();
         let mut out = vec![7, 7, 7];
         out.extend(doc! {"n": 1, "ok": 1.0}.to_vec().unwrap());
-        fields.put(&mut out, 3, ClusterTime::from_parts(5, 9));
+        put_fields(&mut out, 3, ClusterTime::from_parts(5, 9));
         let time = Timestamp {
             time: 5,
             increment: 9,
@@ -160,8 +143,9 @@ mod tests {
             "operationTime": time,
         };
         assert_eq!(out[3..], expected.to_vec().unwrap());
-        assert!(TimeFields::of(&Topology::Standalone, false).is_none());
-        assert!(TimeFields::of(&Topology::Router, true).is_none());
+        assert!(is_told(&Topology::Router, false));
+        assert!(!is_told(&Topology::Standalone, false));
+        assert!(!is_told(&Topology::Router, true));
     }
 
     #[test]

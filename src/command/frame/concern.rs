@@ -46,7 +46,6 @@ pub(in crate::command) struct ReadConcern<'a> {
     pub at: Option<ClusterTime>,
     /// A cluster time was given, and it is null.
     null_time: bool,
-    pub is_given: bool,
 }
 
 /// Reads the read concern. Which levels a command takes does not matter in a transaction, which has its own rules.
@@ -55,19 +54,19 @@ pub(super) fn read<'a>(
     topology: &Topology,
     value: ValueRef<'a>,
     in_transaction: bool,
-) -> Result<ReadConcern<'a>> {
+) -> Result<Option<Box<ReadConcern<'a>>>> {
     let Some(concern) = concern(command, "readConcern", value)? else {
-        return Ok(ReadConcern::default());
+        return Ok(None);
     };
-    let concern = ReadConcern::read(concern)?;
+    let concern = Box::new(ReadConcern::read(concern)?);
     concern.check(topology)?;
     let flags = command.facts.flags;
     let why = match concern.level {
-        _ if in_transaction => return Ok(concern),
-        None | Some("local") => return Ok(concern),
-        Some("snapshot") if flags.has(Flags::SNAPSHOT) => return Ok(concern),
+        _ if in_transaction => return Ok(Some(concern)),
+        None | Some("local") => return Ok(Some(concern)),
+        Some("snapshot") if flags.has(Flags::SNAPSHOT) => return Ok(Some(concern)),
         Some("snapshot") if flags.has(Flags::READ_CONCERN) => "read concern snapshot not supported",
-        Some(_) if flags.has(Flags::READ_CONCERN) => return Ok(concern),
+        Some(_) if flags.has(Flags::READ_CONCERN) => return Ok(Some(concern)),
         Some(_) => "read concern not supported",
     };
     Err(Error::new(
@@ -85,10 +84,7 @@ pub(super) fn read<'a>(
 
 impl<'a> ReadConcern<'a> {
     fn read(concern: Doc<'a>) -> Result<Self> {
-        let mut read = Self {
-            is_given: true,
-            ..Self::default()
-        };
+        let mut read = Self::default();
         for arg in fields("readConcern", concern) {
             match arg.name() {
                 "level" => read.level = arg.one_of(LEVELS)?,

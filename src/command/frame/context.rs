@@ -7,7 +7,7 @@ use dashmap::DashMap;
 
 use super::announced::AnnouncedCluster;
 use super::client::{Client, ConnectionCounts};
-use super::cluster_time::TimeFields;
+use super::cluster_time;
 use super::counters::Counters;
 use super::operations::Operations;
 use super::parameters::Parameters;
@@ -56,8 +56,8 @@ pub struct Context {
     pub fail_points: FailPoints,
     /// The cluster that holds the documents, if it is not this server.
     pub upstream: Option<Arc<dyn AnnouncedCluster>>,
-    /// The logical time of a reply, if replies have one.
-    pub(super) time_fields: Option<TimeFields>,
+    /// Whether replies have a logical time.
+    pub(super) tells_time: bool,
     idle: Idle,
 }
 
@@ -98,7 +98,7 @@ impl Context {
         // The first reply has a logical time, too.
         catalog.time().tick(clock.now());
         let context = Self {
-            time_fields: TimeFields::of(&config.topology, upstream.is_some()),
+            tells_time: cluster_time::is_told(&config.topology, upstream.is_some()),
             catalog,
             reaper,
             ids: Arc::new(ObjectIds::new()),

@@ -22,7 +22,8 @@ pub(in crate::command) struct Generic<'a> {
     pub number: Option<i64>,
     /// The command belongs to a transaction, and whether it starts it.
     pub transaction: Option<bool>,
-    pub read_concern: ReadConcern<'a>,
+    /// Boxed, because it is rare and every call moves these arguments.
+    pub read_concern: Option<Box<ReadConcern<'a>>>,
     /// `maxTimeMS`; zero means no limit.
     pub max_time_millis: u64,
     pub has_max_time: bool,
@@ -56,19 +57,7 @@ impl<'a> Generic<'a> {
         request: &'a Request,
         own: &mut SmallVec<[Elem<'a>; 10]>,
     ) -> Result<Self> {
-        let mut generic = Self {
-            database: "",
-            session: None,
-            number: None,
-            transaction: None,
-            read_concern: ReadConcern::default(),
-            max_time_millis: 0,
-            has_max_time: false,
-            write_concern: WriteConcern::default(),
-            cluster_time: None,
-            api_strict: false,
-            help: false,
-        };
+        let mut generic = Self::none();
         let (mut database, mut read_concern) = (None, None);
         let mut rare = None;
         // One bit for each generic field found so far.
@@ -204,10 +193,19 @@ impl<'a> Generic<'a> {
         let body = request.body();
         Self {
             database: body.get("$db").as_str().unwrap_or_default(),
+            ..Self::none()
+        }
+    }
+
+    /// Returns the arguments of a command that gives none.
+    #[inline(always)]
+    fn none() -> Self {
+        Self {
+            database: "",
             session: None,
             number: None,
             transaction: None,
-            read_concern: ReadConcern::default(),
+            read_concern: None,
             max_time_millis: 0,
             has_max_time: false,
             write_concern: WriteConcern::default(),

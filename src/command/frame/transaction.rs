@@ -1,6 +1,5 @@
 //! Commands inside a multi-document transaction: which are allowed, and how they end.
 
-use super::concern::ReadConcern;
 use super::{Call, Command, Context, Flags};
 use crate::error::{Code, Error, Result};
 use crate::session::{InTransaction, Joining, TransactionStart};
@@ -33,12 +32,11 @@ pub(super) fn check(call: &Call<'_>, starts: bool) -> Result<()> {
     if call.body().has("writeConcern") {
         return invalid("writeConcern is not allowed within a multi-statement transaction");
     }
-    let ReadConcern {
-        level, is_given, ..
-    } = call.generic.read_concern;
-    if is_given && !starts {
+    let concern = call.generic.read_concern.as_deref();
+    if concern.is_some() && !starts {
         return invalid("Only the first command in a transaction may specify a readConcern");
     }
+    let level = concern.and_then(|concern| concern.level);
     if !matches!(level, None | Some("local" | "majority" | "snapshot")) {
         return invalid(
             "The readConcern level must be either 'local' (default), 'majority' or 'snapshot' in order to run in a transaction",
@@ -102,7 +100,11 @@ pub(super) fn joining<'a>(call: &Call<'a>, starts: bool) -> Joining<'a> {
         _ if !starts => Joining::Continue,
         _ => Joining::Start(TransactionStart {
             catalog: &call.context.catalog,
-            at: call.generic.read_concern.at,
+            at: call
+                .generic
+                .read_concern
+                .as_ref()
+                .and_then(|concern| concern.at),
             now: call.now,
             lifetime_seconds: call.context.transaction_lifetime(),
         }),
@@ -114,6 +116,7 @@ fn ends(command: &Command) -> bool {
 }
 
 /// Ends a command of a transaction. The transaction goes on only if the command and all of its statements have succeeded.
+#[cold]
 pub(super) fn finish(
     context: &Context,
     transaction: InTransaction,

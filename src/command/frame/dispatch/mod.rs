@@ -303,17 +303,12 @@ fn run(
     if context.cosmos.strict {
         cosmos::check_strict(&call)?;
     }
-    call.generic
-        .read_concern
-        .check_times(context.catalog.time().latest())?;
+    if let Some(concern) = &call.generic.read_concern {
+        concern.check_times(context.catalog.time().latest())?;
+    }
     if let Some(starts) = call.generic.transaction {
-        transaction::check(&call, starts)?;
-        if let (Some(number), Some(id)) = (call.generic.number, &call.generic.session) {
-            let session = context.sessions.get(id, session)?;
-            match session.join(number, transaction::joining(&call, starts), now)? {
-                Ok(joined) => call.transaction = Some(joined),
-                Err(busy) => return Ok(Attempt::Busy(busy, deadline)),
-            }
+        if let Some(busy) = join(&mut call, session, starts)? {
+            return Ok(Attempt::Busy(busy, deadline));
         }
     } else if let (Some(number), Some(id)) = (call.generic.number, &call.generic.session)
         && command.facts.flags.has(Flags::RETRYABLE)
@@ -323,8 +318,10 @@ fn run(
             Err(busy) => return Ok(Attempt::Busy(busy, deadline)),
         }
     }
-    if call.transaction.is_none() {
-        call.snapshot = call.generic.read_concern.open_snapshot(&context.catalog)?;
+    if let Some(concern) = &call.generic.read_concern
+        && call.transaction.is_none()
+    {
+        call.snapshot = concern.open_snapshot(&context.catalog)?;
     }
     // A client may ask for an unacknowledged write and still get a reply. That reply is only `ok`.
     let terse = call.generic.write_concern.unacknowledged
@@ -354,10 +351,10 @@ fn run(
         }
         outcome => outcome,
     };
-    let unmet = call.generic.write_concern.unmet.as_deref().filter(|unmet| {
-        unmet.concerns(command, call.body(), call.effort)
-            && (outcome.is_ok() || call.has_begun_to_write.get())
-    });
+    let unmet = match call.generic.write_concern.unmet.as_deref() {
+        None => None,
+        Some(unmet) => is_unmet(&call, unmet, outcome.is_ok()).then_some(unmet),
+    };
     if outcome.is_ok() {
         if let Some(unmet) = unmet {
             unmet.put(command, &mut builder);
@@ -391,6 +388,34 @@ fn run(
             Ok(Attempt::Replied)
         }
     }
+}
+
+/// Makes the call part of its transaction, unless another command of the session still runs. The hot path stays small without
+/// it.
+#[cold]
+#[inline(never)]
+fn join(
+    call: &mut Call<'_>,
+    cached: &mut Option<Arc<Session>>,
+    starts: bool,
+) -> Result<Option<Busy>> {
+    transaction::check(call, starts)?;
+    let (Some(number), Some(id)) = (call.generic.number, &call.generic.session) else {
+        return Ok(None);
+    };
+    let session = call.context.sessions.get(id, cached)?;
+    match session.join(number, transaction::joining(call, starts), call.now)? {
+        Ok(joined) => call.transaction = Some(joined),
+        Err(busy) => return Ok(Some(busy)),
+    }
+    Ok(None)
+}
+
+/// Returns whether the reply must tell that the write concern is not satisfied.
+#[cold]
+fn is_unmet(call: &Call<'_>, unmet: &UnmetConcern, succeeded: bool) -> bool {
+    unmet.concerns(call.command, call.body(), call.effort)
+        && (succeeded || call.has_begun_to_write.get())
 }
 
 /// Refuses a command that is known but not built. A client that must log in and has not done so does not learn even that.
