@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use super::CollectionRules;
 use super::ask::{Ask, Lost};
 use super::cluster::Cluster;
 use super::command_rules::LoadedCommand;
@@ -45,6 +46,16 @@ pub struct ProxyConnection {
     link: Arc<LinkSlot>,
     /// The client has begun to log in to the cluster, so its link cannot be replaced.
     bound: bool,
+}
+
+/// What is known about a command before its rules are loaded.
+enum Glance {
+    /// It touches no collection with rules.
+    Passes,
+    /// It touches only a collection that has these rules.
+    OneCollection(Arc<CollectionRules>),
+    /// Its rules must be loaded.
+    Unknown,
 }
 
 type Answering = Pin<Box<dyn Future<Output = Result<Answer, Hangup>> + Send>>;
@@ -104,8 +115,10 @@ impl Proxy {
 
     /// Runs a command that reads or writes documents, under the rules of its collections.
     fn documents(&self, connection: &ProxyConnection, request: Request) -> Answering {
-        if self.passes(&request) {
-            return self.forward(connection, request);
+        match self.glance(&request) {
+            Glance::Passes => return self.forward(connection, request),
+            Glance::OneCollection(rules) => return self.on_one(connection, request, rules),
+            Glance::Unknown => {}
         }
         let mut relay = self.relay(connection);
         let settings = self.settings.clone();
@@ -157,6 +170,32 @@ impl Proxy {
                         document,
                     })
                 }
+                Err(lost) => lost.answer(),
+            }
+        })
+    }
+
+    /// Runs a command that touches a single collection, under its rules.
+    fn on_one(
+        &self,
+        connection: &ProxyConnection,
+        request: Request,
+        rules: Arc<CollectionRules>,
+    ) -> Answering {
+        let mut relay = self.relay(connection);
+        relay.count_rewritten();
+        let moment = Moment {
+            now: self.settings.now(),
+            expose_ts: self.expose_ts,
+        };
+        let cursors = Arc::clone(&self.cursors);
+        let exhausts = request.exhaust_allowed;
+        Box::pin(async move {
+            match rewrite::run_on_one(&mut relay, request, &rules, moment, &cursors).await {
+                Ok(document) => Ok(Answer {
+                    streaming: exhausts && has_more(Doc::new(&document)),
+                    document,
+                }),
                 Err(lost) => lost.answer(),
             }
         })
@@ -227,31 +266,50 @@ impl Proxy {
         Ok(())
     }
 
-    /// Returns whether the command is already known to touch no collection with rules. A quick look: most commands name one
-    /// collection.
-    fn passes(&self, request: &Request) -> bool {
+    /// Returns what is already known about the collections of a command. A quick look: most commands name one collection.
+    fn glance(&self, request: &Request) -> Glance {
         let body = request.body();
         let Some(first) = body.first() else {
-            return true;
+            return Glance::Passes;
         };
+        let mut is_alone = false;
         let collection = match first.name_bytes() {
+            b"find" | b"insert" | b"update" | b"delete" | b"findAndModify" | b"count"
+            | b"distinct" => {
+                is_alone = true;
+                first.value.as_str()
+            }
             b"getMore" => {
                 let id = first.value.as_i64().unwrap_or_default();
                 let changes_rows =
                     self.views.contains(id) || self.streams.contains(id) || self.cursors.has(id);
                 if changes_rows {
-                    return false;
+                    return Glance::Unknown;
                 }
                 body.get("collection").as_str()
             }
-            b"killCursors" => return self.cursors.is_empty(),
-            b"aggregate" | b"bulkWrite" | b"explain" => return false,
+            b"killCursors" => {
+                return match self.cursors.is_empty() {
+                    true => Glance::Passes,
+                    false => Glance::Unknown,
+                };
+            }
+            b"aggregate" | b"bulkWrite" | b"explain" => return Glance::Unknown,
             _ => first.value.as_str(),
         };
         let (Some(database), Some(collection)) = (body.get("$db").as_str(), collection) else {
-            return false;
+            return Glance::Unknown;
         };
-        self.settings.is_known_without_rules(database, collection)
+        let known = self.settings.look_up(database, collection, |rules| {
+            if rules.is_none() {
+                Glance::Passes
+            } else if is_alone && rules.view.is_none() {
+                Glance::OneCollection(Arc::clone(rules))
+            } else {
+                Glance::Unknown
+            }
+        });
+        known.unwrap_or(Glance::Unknown)
     }
 
     /// Passes a command on of which nothing is known, if no collection of its database has a TTL.

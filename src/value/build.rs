@@ -362,6 +362,12 @@ impl std::fmt::Debug for DocBuf {
     }
 }
 
+impl From<DocBuf> for bytes::Bytes {
+    fn from(doc: DocBuf) -> Self {
+        doc.into_bytes().into()
+    }
+}
+
 impl From<Doc<'_>> for DocBuf {
     fn from(doc: Doc<'_>) -> Self {
         Self::from_bytes(doc.bytes().to_vec())

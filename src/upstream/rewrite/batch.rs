@@ -2,13 +2,14 @@
 
 use bson::doc;
 use bytes::Bytes;
+use smallvec::SmallVec;
 
 use crate::error::{Code, Error};
 use crate::upstream::Ask;
 use crate::value::{ArrayBuilder, Doc, DocBuf, DocBuilder, ValueRef, is_true};
 use crate::wire::Request;
 
-use super::fields::{with_fields, with_statements};
+use super::fields::{body_with, with_statements};
 use super::run::{Stop, is_ok};
 use super::takeover::Takeover;
 
@@ -206,12 +207,7 @@ impl Batch<'_> {
 
     /// Returns the command with some of its statements.
     fn part(&self, which: &[usize]) -> Request {
-        let mut fields = self.fields.clone();
-        fields.push((self.name, ValueRef::MISSING));
-        if self.request.unacknowledged {
-            // Without a reply nobody would learn of a duplicate key.
-            fields.push(("writeConcern", ValueRef::MISSING));
-        }
+        let statements = self.statements.some(which);
         let ids = self.request.body().get("stmtIds").as_array();
         let kept = ids
             .filter(|_| which.len() < self.statements.len())
@@ -225,14 +221,14 @@ impl Batch<'_> {
                 kept.end();
                 DocBuf::from_bytes(bytes)
             });
-        if let Some(kept) = &kept {
-            fields.push(("stmtIds", ValueRef::array(kept.as_doc())));
+        match &kept {
+            None => part(self.request, self.name, statements, &self.fields),
+            Some(kept) => {
+                let mut fields = self.fields.clone();
+                fields.push(("stmtIds", ValueRef::array(kept.as_doc())));
+                part(self.request, self.name, statements, &fields)
+            }
         }
-        let body = with_fields(self.request.body(), &fields);
-        let statements = self.statements.some(which);
-        let mut part = with_statements(self.request, body, self.name, statements);
-        part.unacknowledged = false;
-        part
     }
 
     /// Returns the reply for all statements together.
@@ -303,6 +299,25 @@ impl BatchResult {
     }
 }
 
+/// Returns the command with other statements, and with some fields of its body changed.
+pub fn part(
+    request: &Request,
+    name: &'static str,
+    statements: impl Into<Bytes>,
+    fields: &[(&str, ValueRef<'_>)],
+) -> Request {
+    let mut changed: SmallVec<[(&str, ValueRef<'_>); 4]> = SmallVec::from_slice(fields);
+    changed.push((name, ValueRef::MISSING));
+    if request.unacknowledged {
+        // Without a reply nobody would learn of a duplicate key.
+        changed.push(("writeConcern", ValueRef::MISSING));
+    }
+    let body = body_with(request, &changed);
+    let mut part = with_statements(request, body, name, statements);
+    part.unacknowledged = false;
+    part
+}
+
 /// The error upon which drivers begin a transaction anew.
 fn conflict() -> Error {
     let labels = DocBuf::from(&doc! {"errorLabels": ["TransientTransactionError"]});
@@ -330,6 +345,13 @@ fn indexed<'a>(reply: Doc<'a>, name: &str) -> Vec<(usize, Doc<'a>)> {
 
 fn errors_of(reply: Doc<'_>) -> Vec<(usize, Doc<'_>)> {
     indexed(reply, "writeErrors")
+}
+
+/// Returns whether a statement of a write has met a duplicate key.
+pub fn has_duplicate(reply: Doc<'_>) -> bool {
+    errors_of(reply)
+        .iter()
+        .any(|(_, error)| is_duplicate(*error))
 }
 
 /// Returns whether an error, of a statement or of a whole command, is a duplicate key.

@@ -112,7 +112,8 @@ pub fn rewrite<B: Rulebook>(
         ));
     }
     if op.has("delete") {
-        return delete::rewrite(op, "filter", &rules, &predicate, moment);
+        let narrow = |filter: Doc<'_>| predicate.alive(filter);
+        return delete::rewrite(op, "filter", &rules, narrow, moment);
     }
     if rules.stamped {
         check_hidden(op, &[])?;

@@ -10,6 +10,7 @@ use crate::wire::Request;
 use super::batch::{Batch, StatementBytes};
 use super::fields::{doc_or_empty, statements, with_replaced};
 use super::filter::prepared;
+use super::guess::{self, Guess};
 use super::naming::{Parts, check_hidden};
 use super::run::{RuledCollection, Stop};
 use super::{EndedPredicate, Moment, hint};
@@ -20,10 +21,20 @@ pub async fn run<A: Ask>(
     target: &RuledCollection<'_>,
     moment: Moment,
 ) -> Result<Bytes, Stop> {
+    let deletes = statements(request, "deletes")?;
+    let guessed = |delete: Doc<'_>, guess: Guess<'_>| {
+        let narrow = |filter: Doc<'_>| guess.alive(filter);
+        rewrite(delete, "q", target.rules, narrow, moment)
+    };
+    let guess = guess::send(ask, request, ("deletes", &deletes), target, moment, guessed);
+    if let Some(reply) = guess.await? {
+        return Ok(reply);
+    }
     let predicate = EndedPredicate::new(target.rules, moment.now);
     let mut sent = StatementBytes::default();
-    for delete in statements(request, "deletes")? {
-        match rewrite(delete, "q", target.rules, &predicate, moment) {
+    for delete in deletes {
+        let narrow = |filter: Doc<'_>| predicate.alive(filter);
+        match rewrite(delete, "q", target.rules, narrow, moment) {
             Ok(changed) => sent.push(changed.as_doc()),
             Err(error) => sent.refuse(error),
         }
@@ -38,12 +49,12 @@ pub async fn run<A: Ask>(
     batch.send(ask).await
 }
 
-/// Returns one statement as it is sent.
+/// Returns one statement as it is sent. `narrow` lets its filter match only documents that have not ended.
 pub fn rewrite(
     delete: Doc<'_>,
     name: &str,
     rules: &CollectionRules,
-    predicate: &EndedPredicate,
+    narrow: impl Fn(Doc<'_>) -> DocBuf,
     moment: Moment,
 ) -> Result<DocBuf> {
     if rules.stamped {
@@ -57,7 +68,7 @@ pub fn rewrite(
     let shows_ts = moment.expose_ts || parts.name_ts();
     let prepared = prepared(filter, rules, shows_ts)?;
     let filter = prepared.as_ref().map_or(filter, DocBuf::as_doc);
-    let sent = predicate.alive(filter);
+    let sent = narrow(filter);
     let filter = (name, ValueRef::document(sent.as_doc()));
     Ok(with_replaced(delete, &[filter, hint::sent(delete, rules)]))
 }

@@ -23,16 +23,17 @@ pub fn rewrite<B: Rulebook>(request: &Request, book: &B, moment: Moment) -> Resu
     let rules = collection.map(|collection| book.rules(db, collection));
     let rules = rules.as_deref().unwrap_or(&NO_RULES);
     let predicate = EndedPredicate::new(rules, moment.now);
+    let narrow = |filter: Doc<'_>| predicate.alive(filter);
     let body = match first.map_or("", |first| first.name()) {
         "find" => FindRewrite::rewrite(inner, rules, moment)?.body,
         "count" | "distinct" => reads::rewrite(inner, rules, moment)?,
         "aggregate" => AggregateRewrite::rewrite(inner, db, rules, book, moment)?.body,
         "update" => each(inner, "updates", |statement| {
             let lets = inner.get("let").as_doc();
-            update::rewrite(statement, lets, rules, &predicate, moment)
+            update::rewrite(statement, lets, rules, narrow, moment)
         })?,
         "delete" => each(inner, "deletes", |statement| {
-            delete::rewrite(statement, "q", rules, &predicate, moment)
+            delete::rewrite(statement, "q", rules, narrow, moment)
         })?,
         "findAndModify" | "findandmodify" => {
             let target = RuledCollection {
@@ -41,7 +42,7 @@ pub fn rewrite<B: Rulebook>(request: &Request, book: &B, moment: Moment) -> Resu
                 rules,
                 has_unique_keys: true,
             };
-            FindAndModify::rewrite(inner, &target, &predicate, moment)?.body
+            FindAndModify::rewrite(inner, &target, narrow, moment)?.body
         }
         other => {
             return Err(Error::not_implemented(format_args!(

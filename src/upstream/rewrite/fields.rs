@@ -16,7 +16,7 @@ pub fn with_fields(command: Doc<'_>, fields: &[(&str, ValueRef<'_>)]) -> DocBuf 
         .map(|(_, value)| value.data().len() + 32)
         .sum();
     DocBuf::build_sized(command.bytes().len() + added, |out| {
-        let is_changed = |name: &[u8]| name == b"$readPreference" || known(name, fields).is_some();
+        let is_changed = |name: &[u8]| is_changed(name, fields);
         put_changed(command, out, is_changed, |name, out| {
             put_known(name, fields, out);
         });
@@ -24,6 +24,20 @@ pub fn with_fields(command: Doc<'_>, fields: &[(&str, ValueRef<'_>)]) -> DocBuf 
             out.put(name, *value);
         }
     })
+}
+
+/// Returns the body of a request with some fields changed, as [`with_fields`] does. If none changes, it is not copied.
+pub fn body_with(request: &Request, fields: &[(&str, ValueRef<'_>)]) -> Bytes {
+    let command = request.body();
+    let adds = fields.iter().any(|(_, value)| !value.is_missing());
+    let stays = !adds
+        && command
+            .iter()
+            .all(|elem| !is_changed(elem.name_bytes(), fields));
+    if stays {
+        return request.body.clone();
+    }
+    with_fields(command, fields).into_bytes().into()
 }
 
 /// Returns a statement with some of its fields replaced.
@@ -35,6 +49,10 @@ pub fn with_replaced(statement: Doc<'_>, fields: &[(&str, ValueRef<'_>)]) -> Doc
             put_known(name, fields, out);
         });
     })
+}
+
+fn is_changed(name: &[u8], fields: &[(&str, ValueRef<'_>)]) -> bool {
+    name == b"$readPreference" || known(name, fields).is_some()
 }
 
 fn known<'a>(
@@ -51,9 +69,9 @@ fn put_known(name: &[u8], fields: &[(&str, ValueRef<'_>)], out: &mut DocBuilder<
 }
 
 /// Returns the request with another body.
-pub fn with_body(request: &Request, body: DocBuf) -> Request {
+pub fn with_body(request: &Request, body: impl Into<Bytes>) -> Request {
     Request {
-        body: Bytes::from(body.into_bytes()),
+        body: body.into(),
         ..request.clone()
     }
 }
@@ -102,17 +120,23 @@ pub fn statements<'a>(request: &'a Request, name: &str) -> Result<Vec<Doc<'a>>> 
 /// Returns the request with these statements, as a sequence.
 pub fn with_statements(
     request: &Request,
-    body: DocBuf,
+    body: impl Into<Bytes>,
     name: &'static str,
     documents: impl Into<Bytes>,
 ) -> Request {
-    let mut changed = with_body(request, body);
-    changed.sequences.retain(|sequence| sequence.name != name);
-    changed.sequences.push(Sequence {
+    let others = request.sequences.iter();
+    let mut sequences = Vec::with_capacity(1);
+    sequences.extend(others.filter(|sequence| sequence.name != name).cloned());
+    sequences.push(Sequence {
         name: name.into(),
         documents: documents.into(),
     });
-    changed
+    Request {
+        body: body.into(),
+        sequences,
+        query_database: request.query_database.clone(),
+        ..*request
+    }
 }
 
 /// The document under a name, or an empty one.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::upstream::CollectionRules;
-use crate::value::{Doc, DocBuf, Type, Value, ValueRef, is_true};
+use crate::value::{Doc, DocBuf, Type, ValueRef, is_true};
 
 use super::carry::{Carried, hidden, is_positional};
 use super::fields::{doc_or_empty, with_fields};
@@ -50,7 +50,7 @@ impl FindRewrite {
         };
         let positional =
             projection.is_some_and(is_positional) && EndedPredicate::needs_expr(rules) && testable;
-        let by_id = testable && number("skip") == 0 && id_of(filter).is_some();
+        let by_id = testable && number("skip") == 0 && is_by_id(filter);
 
         let prepared = prepared(filter, rules, shows_ts)?;
         let filter = prepared.as_ref().map_or(filter, DocBuf::as_doc);
@@ -102,6 +102,27 @@ impl FindRewrite {
     }
 }
 
+/// Returns whether a find by `_id` passes as it is, and its row is a whole document that is tested by the default alone.
+pub fn is_plain_by_id(command: Doc<'_>, rules: &CollectionRules) -> bool {
+    let mut by_id = false;
+    let is_plain = command.iter().all(|elem| match elem.name_bytes() {
+        b"filter" => {
+            let filter = elem.value.as_doc();
+            // A document may have the name of a hidden field in it, which is refused.
+            let is_scalar = |filter: Doc<'_>| {
+                let id = filter.first();
+                id.is_some_and(|id| id.value.ty() != Type::Document)
+            };
+            by_id = filter.is_some_and(|filter| is_by_id(filter) && is_scalar(filter));
+            by_id
+        }
+        b"find" | b"limit" | b"singleBatch" | b"lsid" | b"txnNumber" | b"autocommit"
+        | b"startTransaction" | b"readConcern" | b"maxTimeMS" | b"$clusterTime" | b"$db" => true,
+        _ => false,
+    });
+    is_plain && by_id && rules.dates.is_empty() && rules.former.is_none()
+}
+
 /// Returns whether a find names `_ts`.
 pub fn names_ts(command: Doc<'_>) -> bool {
     let parts = Parts {
@@ -119,32 +140,28 @@ pub fn is_whole(command: Doc<'_>) -> bool {
     doc_or_empty(command, "projection").is_empty() && !is_true(command.get("returnKey"))
 }
 
-/// Returns the `_id` if a filter is nothing but an equality on it.
-pub fn id_of(filter: Doc<'_>) -> Option<Value> {
+/// Returns whether a filter is nothing but an equality on `_id`.
+pub fn is_by_id(filter: Doc<'_>) -> bool {
     let mut fields = filter.iter();
-    let id = fields.next().filter(|elem| elem.name() == "_id")?.value;
-    if fields.next().is_some() {
-        return None;
-    }
-    match id.ty() {
-        Type::Regex | Type::Array | Type::Null | Type::Undefined => None,
+    let id = fields.next().filter(|elem| elem.name_bytes() == b"_id");
+    let (Some(id), None) = (id, fields.next()) else {
+        return false;
+    };
+    let is_compared = |ty| {
+        !matches!(
+            ty,
+            Type::Missing | Type::Regex | Type::Array | Type::Null | Type::Undefined
+        )
+    };
+    match id.value.ty() {
         Type::Document => {
-            let inner = Doc::new(id.data());
-            let operator = inner.iter().any(|elem| elem.name().starts_with('$'));
-            let equals = inner.get("$eq");
-            match (operator, inner.count()) {
-                (false, _) => Some(id.to_value()),
-                (true, 1)
-                    if !matches!(
-                        equals.ty(),
-                        Type::Missing | Type::Regex | Type::Array | Type::Null
-                    ) =>
-                {
-                    Some(equals.to_value())
-                }
-                _ => None,
+            let inner = Doc::new(id.value.data());
+            let mut names = inner.iter();
+            match names.any(|elem| elem.name_bytes().starts_with(b"$")) {
+                false => true,
+                true => inner.count() == 1 && is_compared(inner.get("$eq").ty()),
             }
         }
-        _ => Some(id.to_value()),
+        ty => is_compared(ty),
     }
 }

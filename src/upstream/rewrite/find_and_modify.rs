@@ -15,6 +15,7 @@ use super::carry::{hidden, is_positional};
 use super::change::{names_ts, stamped};
 use super::fields::{doc_or_empty, with_body, with_fields};
 use super::filter::prepared;
+use super::guess::{Guess, matched_nothing};
 use super::naming::Parts;
 use super::rows::RowRule;
 use super::run::{RuledCollection, Stop, is_ok};
@@ -42,18 +43,32 @@ pub async fn run<A: Ask>(
     moment: Moment,
 ) -> Result<Bytes, Stop> {
     let command = request.body();
+    let upsert = is_true(command.get("upsert"));
+    let filter = doc_or_empty(command, "query");
+    let guess = Guess::new(command, filter, target.rules, moment.now).filter(|_| !upsert);
+    if let Some(guess) = guess {
+        let narrow = |filter: Doc<'_>| guess.alive(filter);
+        let sent = FindAndModify::rewrite(command, target, narrow, moment)?;
+        if !sent.by_candidate {
+            let reply = ask.ask(with_body(request, sent.body.clone())).await?;
+            let answer = Doc::new(&reply);
+            if !matched_nothing(answer) && !is_duplicate(answer) {
+                return Ok(sent.shown(reply, moment.now));
+            }
+        }
+    }
     let predicate = EndedPredicate::new(target.rules, moment.now);
     let takeover = target.takeover(request, moment);
-    let sent = FindAndModify::rewrite(command, target, &predicate, moment)?;
+    let narrow = |filter: Doc<'_>| predicate.alive(filter);
+    let sent = FindAndModify::rewrite(command, target, narrow, moment)?;
     let mut body = sent.body.clone();
     if !predicate.is_none() {
         let transaction = in_transaction(command) && target.has_unique_keys;
-        let upsert = is_true(command.get("upsert"));
         if transaction && !is_true(command.get("remove")) {
             takeover.drain(ask).await?;
         } else if upsert {
             let ended = Ended {
-                filter: doc_or_empty(command, "query"),
+                filter,
                 collation: command.get("collation"),
             };
             takeover.delete(ask, [ended]).await?;
@@ -93,10 +108,11 @@ pub async fn run<A: Ask>(
 // === impl FindAndModify ===
 
 impl FindAndModify {
+    /// Rewrites the command. `narrow` lets its filter match only documents that have not ended.
     pub fn rewrite(
         command: Doc<'_>,
         target: &RuledCollection<'_>,
-        predicate: &EndedPredicate,
+        narrow: impl Fn(Doc<'_>) -> DocBuf,
         moment: Moment,
     ) -> Result<Self> {
         let rules = target.rules;
@@ -118,7 +134,7 @@ impl FindAndModify {
         let positional = projection.is_some_and(is_positional) && EndedPredicate::needs_expr(rules);
         let sent = match upsert || positional {
             true => DocBuf::from(filter),
-            false => predicate.alive(filter),
+            false => narrow(filter),
         };
         let without = WithoutHidden {
             variables: &["$$ROOT", "$$CURRENT"],

@@ -100,6 +100,11 @@ fn put_ways(rules: &CollectionRules, now: Millis, ways: &mut ArrayBuilder<'_>) {
     if rules.default != DefaultTtl::Off {
         by_own_ttl(rules, now, &mut ways.doc());
     }
+    put_date_ways(rules, now, ways);
+}
+
+/// Writes the ways in which a document has ended by a TTL index on dates. They have no expression.
+pub(super) fn put_date_ways(rules: &CollectionRules, now: Millis, ways: &mut ArrayBuilder<'_>) {
     for rule in &rules.dates {
         let cutoff = before(now, rule.seconds);
         let ended = DocBuf::build(|way| {
@@ -130,7 +135,7 @@ pub fn in_force(rules: &CollectionRules) -> impl Iterator<Item = &CollectionRule
 }
 
 /// Returns the last moment of writing whose documents have ended `seconds` later, at `now`.
-fn before(now: Millis, seconds: i32) -> i64 {
+pub(super) fn before(now: Millis, seconds: i32) -> i64 {
     now.0.saturating_sub(i64::from(seconds) * 1000)
 }
 
@@ -149,7 +154,7 @@ fn by_default(rules: &CollectionRules, cutoff: i64, way: &mut DocBuilder<'_>) {
 }
 
 /// Writes a comparison of the stamp. An array is no stamp, although a comparison looks into arrays.
-fn stamp_is(operator: &str, cutoff: i64, filter: &mut DocBuilder<'_>) {
+pub(super) fn stamp_is(operator: &str, cutoff: i64, filter: &mut DocBuilder<'_>) {
     let mut stamp = filter.doc(HIDDEN_FIELD);
     stamp.put_date(operator, cutoff);
     stamp.doc("$not").put_str("$type", "array");

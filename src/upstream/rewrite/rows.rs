@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::cut::RowCut;
 use super::namespaces::NamespacePair;
 use super::stamp::{put_changed, put_without};
 use super::{Moment, Visibility};
@@ -114,6 +115,15 @@ impl RowRule {
 
     /// Rewrites the batch of a cursor reply. Any other reply, such as an error, stays as it is (`None`).
     pub fn apply(&self, reply: Doc<'_>, moment: Moment, window: &mut Window) -> Option<Reply> {
+        let is_plain = !self.ts_last && !self.rides && self.joined.is_empty();
+        if is_plain && *window == Window::default() {
+            let cut = RowCut {
+                test: self.test.as_deref(),
+                is_cut: |name: &[u8]| self.cut.iter().any(|cut| cut.as_bytes() == name),
+                now: moment.now,
+            };
+            return cut.apply(reply);
+        }
         let cursor = reply.get("cursor").as_doc()?;
         let mut bytes = Vec::with_capacity(reply.bytes().len());
         let mut out = DocBuilder::begin(&mut bytes);

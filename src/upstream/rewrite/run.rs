@@ -9,17 +9,19 @@ use crate::upstream::{Ask, CollectionRules, Lost};
 use crate::value::Doc;
 use crate::wire::Request;
 
+use super::carry::hidden;
 use super::cursors::{CursorRule, CursorRules};
+use super::cut::RowCut;
 use super::fields::with_body;
-use super::find::FindRewrite;
+use super::find::{self, FindRewrite};
 use super::get_more::{self, finish};
 use super::namespaces::{NamespacePair, database, namespaces};
 use super::naming::check_hidden;
 use super::rulebook::NO_RULES;
 use super::takeover::Takeover;
 use super::{
-    Moment, Rulebook, aggregate, bulk_write, delete, explain, find_and_modify, insert, reads,
-    update,
+    Moment, Rulebook, Visibility, aggregate, bulk_write, delete, explain, find_and_modify, insert,
+    reads, update,
 };
 
 /// Why a command has no reply of its own.
@@ -52,7 +54,26 @@ pub async fn run<A: Ask, B: Rulebook>(
     moment: Moment,
     cursors: &CursorRules,
 ) -> Result<Bytes, Lost> {
-    match answer(ask, request, book, moment, cursors).await {
+    replied(answer(ask, request, book, moment, cursors).await)
+}
+
+/// Runs one command that touches a single collection, whose rules are known.
+pub async fn run_on_one<A: Ask>(
+    ask: &mut A,
+    request: Request,
+    rules: &Arc<CollectionRules>,
+    moment: Moment,
+    cursors: &CursorRules,
+) -> Result<Bytes, Lost> {
+    if !moment.expose_ts && find::is_plain_by_id(request.body(), rules) {
+        return replied(find_by_id(ask, request, rules, moment, cursors).await);
+    }
+    let has_unique_keys = rules.unique_keys;
+    replied(on_one(ask, request, (rules, has_unique_keys), moment, cursors).await)
+}
+
+fn replied(outcome: Result<Bytes, Stop>) -> Result<Bytes, Lost> {
+    match outcome {
         Ok(reply) | Err(Stop::Reply(reply)) => Ok(reply),
         Err(Stop::Lost(lost)) => Err(lost),
         Err(Stop::Refused(error)) => {
@@ -101,43 +122,69 @@ async fn rewritten<A: Ask, B: Rulebook>(
     request.exhaust_allowed = false;
     let command = request.body();
     let db = database(&request);
+    let first = command.first();
+    let collection = first.and_then(|first| first.value.as_str());
+    let name = first.map_or("", |first| first.name());
+    if !matches!(name, "aggregate" | "bulkWrite" | "explain") {
+        let rules = book.rules(db, collection.unwrap_or_default());
+        let has_unique_keys = collection.is_none_or(|c| book.has_unique_keys(db, c));
+        return on_one(ask, request, (&rules, has_unique_keys), moment, cursors).await;
+    }
     if rules.iter().any(|rules| rules.stamped) {
         check_hidden(command, STATEMENTS)?;
     }
-    let collection = command.first().and_then(|first| first.value.as_str());
-    let own = touched.iter().zip(rules);
-    let mut own = own.filter(|((d, c), _)| &**d == db && Some(&**c) == collection);
-    let target = RuledCollection {
-        database: db,
-        collection: collection.unwrap_or_default(),
-        rules: own.next().map_or(&NO_RULES, |(_, rules)| rules),
-        has_unique_keys: collection.is_none_or(|c| book.has_unique_keys(db, c)),
-    };
-    match command.first().map_or("", |first| first.name()) {
-        "find" => {
-            let find = FindRewrite::rewrite(command, target.rules, moment)?;
-            let reply = ask.ask(with_body(&request, find.body)).await?;
-            let rule = CursorRule {
-                rows: find.rows,
-                window: find.window,
-                rules: book.rules(db, target.collection),
-                used: moment.now,
-            };
-            match find.gathers {
-                true => Box::pin(gather(ask, reply, rule, &target, moment)).await,
-                false => finish(ask, reply, rule, db, moment, cursors).await,
-            }
-        }
-        "count" | "distinct" => {
-            let body = reads::rewrite(command, target.rules, moment)?;
+    match name {
+        "bulkWrite" => Box::pin(bulk_write::run(ask, &request, book, moment, cursors)).await,
+        "explain" => {
+            let body = explain::rewrite(&request, book, moment)?;
             Ok(ask.ask(with_body(&request, body)).await?)
         }
-        // Boxed, so that the future of a command is as large as it needs to be itself.
-        "aggregate" => {
+        _ => {
+            let own = touched.iter().zip(rules);
+            let mut own = own.filter(|((d, c), _)| &**d == db && Some(&**c) == collection);
+            let target = RuledCollection {
+                database: db,
+                collection: collection.unwrap_or_default(),
+                rules: own.next().map_or(&NO_RULES, |(_, rules)| rules),
+                has_unique_keys: collection.is_none_or(|c| book.has_unique_keys(db, c)),
+            };
             Box::pin(aggregate::run(
                 ask, &request, &target, book, moment, cursors,
             ))
             .await
+        }
+    }
+}
+
+/// Runs a command that touches no other collection than the one it names.
+async fn on_one<A: Ask>(
+    ask: &mut A,
+    mut request: Request,
+    (rules, has_unique_keys): (&Arc<CollectionRules>, bool),
+    moment: Moment,
+    cursors: &CursorRules,
+) -> Result<Bytes, Stop> {
+    request.exhaust_allowed = false;
+    let command = request.body();
+    let db = database(&request);
+    if rules.stamped {
+        check_hidden(command, STATEMENTS)?;
+    }
+    let first = command.first();
+    let target = RuledCollection {
+        database: db,
+        collection: first
+            .and_then(|first| first.value.as_str())
+            .unwrap_or_default(),
+        rules,
+        has_unique_keys,
+    };
+    // Boxed, so that the future of a command is as large as it needs to be itself.
+    match first.map_or("", |first| first.name()) {
+        "find" => Box::pin(run_find(ask, &request, &target, rules, moment, cursors)).await,
+        "count" | "distinct" => {
+            let body = reads::rewrite(command, target.rules, moment)?;
+            Ok(ask.ask(with_body(&request, body)).await?)
         }
         "insert" => Box::pin(insert::run(ask, &request, &target, moment)).await,
         "update" => Box::pin(update::run(ask, &request, &target, moment)).await,
@@ -145,15 +192,67 @@ async fn rewritten<A: Ask, B: Rulebook>(
         "findAndModify" | "findandmodify" => {
             Box::pin(find_and_modify::run(ask, &request, &target, moment)).await
         }
-        "bulkWrite" => Box::pin(bulk_write::run(ask, &request, book, moment, cursors)).await,
-        "explain" => {
-            let body = explain::rewrite(&request, book, moment)?;
-            Ok(ask.ask(with_body(&request, body)).await?)
-        }
         other => Err(Error::not_implemented(format_args!(
             "{other} on a collection with a TTL, in front of a cluster,"
         ))
         .into()),
+    }
+}
+
+async fn run_find<A: Ask>(
+    ask: &mut A,
+    request: &Request,
+    target: &RuledCollection<'_>,
+    rules: &Arc<CollectionRules>,
+    moment: Moment,
+    cursors: &CursorRules,
+) -> Result<Bytes, Stop> {
+    let find = FindRewrite::rewrite(request.body(), rules, moment)?;
+    let reply = ask.ask(with_body(request, find.body)).await?;
+    let rule = CursorRule {
+        rows: find.rows,
+        window: find.window,
+        rules: Arc::clone(rules),
+        used: moment.now,
+    };
+    match find.gathers {
+        true => Box::pin(gather(ask, reply, rule, target, moment)).await,
+        false => finish(ask, reply, rule, target.database, moment, cursors).await,
+    }
+}
+
+/// Runs a find by `_id` that passes as it is. Only its row is looked at.
+async fn find_by_id<A: Ask>(
+    ask: &mut A,
+    request: Request,
+    rules: &Arc<CollectionRules>,
+    moment: Moment,
+    cursors: &CursorRules,
+) -> Result<Bytes, Stop> {
+    let body = request.body.clone();
+    let reply = ask.ask(request).await?;
+    let test = Visibility::new(rules)?;
+    let hidden = hidden(rules, false);
+    let cut = RowCut {
+        test: Some(&test),
+        is_cut: |name: &[u8]| hidden.iter().any(|hidden| hidden.as_bytes() == name),
+        now: moment.now,
+    };
+    match cut.apply(Doc::new(&reply)) {
+        None => Ok(reply),
+        Some(shown) if shown.cursor_id == 0 => Ok(shown.bytes),
+        // The cursor stays open, as one with a single row hardly ever does.
+        Some(_) => {
+            let find = FindRewrite::rewrite(Doc::new(&body), rules, moment)?;
+            let rule = CursorRule {
+                rows: find.rows,
+                window: find.window,
+                rules: Arc::clone(rules),
+                used: moment.now,
+            };
+            let database = Doc::new(&body).get("$db").as_str().unwrap_or_default();
+            Box::pin(finish(ask, reply, rule, database, moment, cursors)).await
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use super::batch::{Batch, StatementBytes};
 use super::change::{names_ts, stamped};
 use super::fields::{doc_or_empty, statements, with_replaced};
 use super::filter::prepared;
+use super::guess::{self, Guess};
 use super::naming::{Parts, check_hidden};
 use super::run::{RuledCollection, Stop};
 use super::takeover::{Ended, in_transaction, started};
@@ -36,13 +37,22 @@ pub async fn run<A: Ask>(
     moment: Moment,
 ) -> Result<Bytes, Stop> {
     let updates = statements(request, "updates")?;
+    let lets = request.body().get("let").as_doc();
+    let guessed = |update: Doc<'_>, guess: Guess<'_>| {
+        let narrow = |filter: Doc<'_>| guess.alive(filter);
+        rewrite(update, lets, target.rules, narrow, moment)
+    };
+    let guess = guess::send(ask, request, ("updates", &updates), target, moment, guessed);
+    if let Some(reply) = guess.await? {
+        return Ok(reply);
+    }
     let predicate = EndedPredicate::new(target.rules, moment.now);
     let takeover = target.takeover(request, moment);
     let mut sent = StatementBytes::default();
     let mut before = DeletedFirst::default();
-    let lets = request.body().get("let").as_doc();
     for (at, update) in updates.iter().enumerate() {
-        match rewrite(*update, lets, target.rules, &predicate, moment) {
+        let narrow = |filter: Doc<'_>| predicate.alive(filter);
+        match rewrite(*update, lets, target.rules, narrow, moment) {
             Ok(changed) => sent.push(changed.as_doc()),
             Err(error) => {
                 sent.refuse(error);
@@ -79,12 +89,12 @@ pub async fn run<A: Ask>(
     batch.send(ask).await
 }
 
-/// Returns one statement as it is sent.
+/// Returns one statement as it is sent. `narrow` lets its filter match only documents that have not ended.
 pub fn rewrite(
     update: Doc<'_>,
     lets: Option<Doc<'_>>,
     rules: &CollectionRules,
-    predicate: &EndedPredicate,
+    narrow: impl Fn(Doc<'_>) -> DocBuf,
     moment: Moment,
 ) -> Result<DocBuf> {
     if rules.stamped {
@@ -105,7 +115,7 @@ pub fn rewrite(
     let filter = prepared.as_ref().map_or(filter, DocBuf::as_doc);
     let filter = match is_true(update.get("upsert")) {
         true => DocBuf::from(filter),
-        false => predicate.alive(filter),
+        false => narrow(filter),
     };
     let change = stamped(change, WriteStamp::new(rules, moment.now))?;
     Ok(with_replaced(

@@ -55,16 +55,6 @@ impl Visibility {
     /// Returns whether a whole document has ended. If a partial filter cannot be tested, its rule does not hold: the
     /// cluster could not index the document either.
     pub fn has_ended(&self, doc: Doc<'_>, now: Millis) -> bool {
-        let former = self.former.as_ref();
-        self.own_end(doc).has_come(now)
-            || self.dates.iter().any(|rule| rule.has_ended(doc, now))
-            || former.is_some_and(|(former, until)| former.has_ended(doc, now.min(*until)))
-    }
-
-    fn own_end(&self, doc: Doc<'_>) -> End {
-        if self.default == DefaultTtl::Off {
-            return End::NEVER;
-        }
         let (mut stamp, mut ttl) = (ValueRef::MISSING, ValueRef::MISSING);
         // One pass: a batch may have thousands of rows.
         for elem in doc {
@@ -76,6 +66,21 @@ impl Visibility {
             if place.is_missing() {
                 *place = elem.value;
             }
+        }
+        self.ends(stamp, ttl, doc, now)
+    }
+
+    /// The same for a document whose stamp and `ttl` are already known.
+    pub fn ends(&self, stamp: ValueRef<'_>, ttl: ValueRef<'_>, doc: Doc<'_>, now: Millis) -> bool {
+        let former = self.former.as_ref();
+        self.own_end(stamp, ttl).has_come(now)
+            || self.dates.iter().any(|rule| rule.has_ended(doc, now))
+            || former.is_some_and(|(former, until)| former.ends(stamp, ttl, doc, now.min(*until)))
+    }
+
+    fn own_end(&self, stamp: ValueRef<'_>, ttl: ValueRef<'_>) -> End {
+        if self.default == DefaultTtl::Off {
+            return End::NEVER;
         }
         let stamp = match stamp.ty() {
             Type::Date => stamp.as_date().map_or(self.since, Millis),

@@ -142,14 +142,9 @@ impl RuleSettings {
         self.look_up(database, collection, Arc::clone)
     }
 
-    /// Returns whether a collection is known to have no rules, as most have none.
+    /// Reads the rules of a collection in place, as [`RuleSettings::cached`] returns them.
     #[inline]
-    pub fn is_known_without_rules(&self, database: &str, collection: &str) -> bool {
-        let none = self.look_up(database, collection, |rules| rules.is_none());
-        none == Some(true)
-    }
-
-    fn look_up<T>(
+    pub fn look_up<T>(
         &self,
         database: &str,
         collection: &str,

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use crate::query::{Filter, Scope, Vars};
 use crate::ttl::DefaultTtl;
+use crate::upstream::rewrite::guess::Guess;
 use crate::upstream::rewrite::{EndedPredicate, Visibility};
 use crate::upstream::{CollectionRules, DateRule, Former};
 use crate::value::{Doc, DocBuf, Millis};
@@ -79,6 +80,13 @@ fn has_ended(rules: &CollectionRules, document: &Document, now: Millis) -> bool 
         visible.has_ended(doc.as_doc(), now),
         "{rules:?} {document}"
     );
+    let by_id = DocBuf::from(doc! {"_id": 1});
+    if let Some(guess) = Guess::new(Doc::EMPTY, by_id.as_doc(), rules, now) {
+        let guessed = matches(guess.alive(Doc::EMPTY));
+        assert!(!(guessed && ended), "{rules:?} {document}");
+        let is_usual = document.get_datetime("_sundown").is_ok() && !document.contains_key("ttl");
+        assert!(guessed || ended || !is_usual, "{rules:?} {document}");
+    }
     ended
 }
 

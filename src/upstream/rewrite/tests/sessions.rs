@@ -67,6 +67,47 @@ fn a_retryable_write_is_sent_again_as_a_whole() {
     world.run(doc! {"drop": "plain"});
 }
 
+/// A document with a `ttl` of its own is found in the second round, under the same transaction number.
+#[test]
+fn a_retryable_write_that_guessed_wrong_is_executed_once() {
+    let mut world = World::new();
+    if world.is_mongod() && !world.is_replica_set() {
+        return;
+    }
+    world.default_ttl("a", 10);
+    world.insert(bson!([{"_id": 1, "n": 0, "ttl": 50}, {"_id": 2, "n": 0}]));
+    world.wait(5);
+    let increment = bson!({"$inc": {"n": 1}});
+    for id in [1, 2] {
+        let commands = [
+            doc! {"update": "a", "updates": [{"q": {"_id": id}, "u": increment.clone()}]},
+            doc! {"findAndModify": "a", "query": {"_id": id}, "update": increment.clone()},
+            doc! {"findAndModify": "a", "query": {"_id": id}, "remove": true},
+        ];
+        let inserted = doc! {"insert": "a", "documents": [{"_id": id, "again": true}]};
+        for (number, command) in (1_i64..).zip(commands) {
+            let retryable = doc! {"lsid": session(id as u8), "txnNumber": number};
+            let command = with(command, &retryable);
+            for retry in [false, true] {
+                let reply = world.run(command.clone());
+                let count = reply.get_document("lastErrorObject").unwrap_or(&reply);
+                assert_eq!(count["n"], Bson::from(1), "{command} {reply}");
+                let retried = ["retriedStmtId", "retriedStmtIds"];
+                let retried = retried.iter().any(|name| reply.contains_key(name));
+                assert_eq!(retried, retry, "{command} {reply}");
+                if let (true, Some(Bson::Document(value))) = (retry, reply.get("value")) {
+                    assert_eq!(
+                        value["n"],
+                        Bson::from(number as i32 - 1),
+                        "{command} {reply}"
+                    );
+                }
+            }
+        }
+        world.run(inserted);
+    }
+}
+
 #[test]
 fn in_a_transaction_ended_documents_make_way_first() {
     for unique in [false, true] {

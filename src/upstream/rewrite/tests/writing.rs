@@ -61,6 +61,55 @@ fn what_has_ended_cannot_be_changed() {
     assert_eq!(reply["value"], Bson::Null, "{reply}");
 }
 
+/// A write by `_id` guesses that the document inherits the default. Whatever the document holds, the outcome is that of
+/// the whole predicate, which a command of two statements has.
+#[test]
+fn a_guess_changes_no_outcome() {
+    let stamped = |offset: i64| Bson::from(bson::DateTime::from_millis(START + offset));
+    let mut world = World::new();
+    world.default_ttl("a", 10);
+    let rows = [
+        bson!({"_id": 0, "_sundown": stamped(0)}),
+        bson!({"_id": 1, "_sundown": stamped(5_000)}),
+        bson!({"_id": 2, "_sundown": stamped(0), "ttl": 15}),
+        bson!({"_id": 3, "_sundown": stamped(0), "ttl": -1}),
+        bson!({"_id": 4, "_sundown": stamped(5_000), "ttl": 2}),
+        bson!({"_id": 5, "_sundown": stamped(5_000), "ttl": "x"}),
+        bson!({"_id": 6, "_sundown": stamped(5_000), "ttl": Bson::Null}),
+        bson!({"_id": 7}),
+        bson!({"_id": 8, "_sundown": [stamped(9_000)]}),
+        bson!({"_id": 9, "_sundown": 5, "ttl": 20}),
+    ];
+    let absent = bson!({"q": {"_id": -1}, "u": {"$set": {"x": 1}}});
+    for seconds in [4, 7, 9, 10, 12, 15, 19] {
+        for row in &rows {
+            let id = row.as_document().unwrap()["_id"].clone();
+            let restore = |world: &mut World| {
+                world.straight(doc! {"delete": "a", "deletes": [{"q": {}, "limit": 0}]});
+                world.straight(doc! {"insert": "a", "documents": [row.clone()]});
+                world.now = START + seconds * 1000;
+            };
+            let update = bson!({"q": {"_id": id.clone()}, "u": {"$set": {"x": 1}}});
+            restore(&mut world);
+            let expected =
+                world.run(doc! {"update": "a", "updates": [update.clone(), absent.clone()]});
+            restore(&mut world);
+            let guessed = world.run(doc! {"update": "a", "updates": [update]});
+            assert_eq!(guessed["n"], expected["n"], "{row} after {seconds} s");
+            restore(&mut world);
+            let deleted = world
+                .run(doc! {"delete": "a", "deletes": [{"q": {"_id": id.clone()}, "limit": 1}]});
+            assert_eq!(deleted["n"], expected["n"], "{row} after {seconds} s");
+            restore(&mut world);
+            let modified = world.run(
+                doc! {"findAndModify": "a", "query": {"_id": id}, "update": {"$set": {"x": 1}}},
+            );
+            let n = &modified.get_document("lastErrorObject").unwrap()["n"];
+            assert_eq!(n, &expected["n"], "{row} after {seconds} s");
+        }
+    }
+}
+
 #[test]
 fn an_ended_id_is_free() {
     for ordered in [true, false] {
