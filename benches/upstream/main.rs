@@ -73,6 +73,7 @@ fn compare(mongod: &str) {
     let operations = [Operation::Find, Operation::Increment, Operation::Insert];
     let places = [
         ("direct", None, PLAIN),
+        ("relay", Some(&relay), PLAIN),
         ("without TTL", Some(&sundown), PLAIN),
         ("with TTL", Some(&sundown), TTL),
     ];
@@ -153,6 +154,8 @@ fn report(cases: &[Case<'_>], operations: [Operation; 3]) {
         case.map(Case::median)
     };
     let echo = median("echo: ping").expect("it was measured").front;
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    println!("\nE is {echo:.1} microseconds. Load of the machine at the end: {load}");
     println!("\n{:<32} {:>10} {:>10}", "ratio", "measured", "limit");
     let line = |what: String, ratio: f64, limit: &str| {
         println!("{what:<32} {ratio:>10.2} {limit:>10}");
@@ -160,7 +163,12 @@ fn report(cases: &[Case<'_>], operations: [Operation; 3]) {
     for (operation, mongod_limit) in operations.into_iter().zip(["1.15", "1.40", "1.25"]) {
         let name = operation.name();
         let direct = median(&format!("direct: {name}")).expect("it was measured");
-        for (place, limit) in [("without TTL", "2.70"), ("with TTL", "3.40"), ("peer", "")] {
+        for (place, limit) in [
+            ("relay", ""),
+            ("without TTL", "2.70"),
+            ("with TTL", "3.40"),
+            ("peer", ""),
+        ] {
             let Some(through) = median(&format!("{place}: {name}")) else {
                 continue;
             };
