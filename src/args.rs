@@ -225,7 +225,8 @@ impl<'a> Arg<'a> {
         self.one(Type::Array, ValueRef::as_array)
     }
 
-    /// Reads an array of documents. An error names the position of an element that is not a document.
+    /// Reads an array of documents. Null is passed over, as MongoDB's IDL parser does in every array. An error names the
+    /// position of another element that is not a document.
     pub fn docs(&self) -> Result<Option<Vec<Doc<'a>>>> {
         let Some(array) = self.array()? else {
             return Ok(None);
@@ -233,6 +234,7 @@ impl<'a> Arg<'a> {
         let path = format!("{}.{}", self.path, self.name());
         array
             .iter()
+            .filter(|elem| !elem.value.is_nullish())
             .map(|elem| {
                 elem.value.as_doc().ok_or_else(|| {
                     Error::wrong_type(&path, elem.name(), elem.value.ty(), &[Type::Document])

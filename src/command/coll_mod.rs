@@ -29,8 +29,14 @@ struct CollMod {
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let name = call.collection()?;
-    let CollMod { change, refused } = CollMod::parse(call, name)?;
-    if call.context.catalog.get(call.database(), name)?.is_none() {
+    let exists = call.context.catalog.get(call.database(), name)?.is_some();
+    let parsed = CollMod::parse(call, name).map_err(|error| match error.code() {
+        // That options do not go together is told of a collection that is there.
+        Code::InvalidOptions if !exists => no_collection(),
+        _ => error,
+    });
+    let CollMod { change, refused } = parsed?;
+    if !exists {
         return Err(no_collection());
     }
     let makes_unique = change.index.as_ref().is_some_and(|index| index.unique);

@@ -19,7 +19,12 @@ pub(super) const COMMAND: Command = Command::ready(
     "Counts the documents that match a filter.",
     run,
 )
-.with(Flags::STABLE.and(Flags::SECONDARY).and(Flags::READ_CONCERN))
+.with(
+    Flags::STABLE
+        .and(Flags::SECONDARY)
+        .and(Flags::READ_CONCERN)
+        .and(Flags::BY_UUID),
+)
 .needs(Needs::Collection(Action::Find));
 
 /// The arguments of a count.
@@ -51,7 +56,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     }
     let counting = count.counting();
     let selecting = Selecting::plain(count.filter, count.hint);
-    let (selection, _) = selecting.parse(&call.vars())?;
+    let (selection, _) = selecting.parse(&call.vars(), |_| Ok(()))?;
     scan::run(call, collection, selection, counting, reply)
 }
 

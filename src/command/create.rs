@@ -80,7 +80,12 @@ impl Create {
             "capped" => self.capped = arg.bool()?.unwrap_or(false),
             "size" => self.size = capped::bytes(&arg)?,
             "max" => self.max = capped::documents(&arg)?,
-            "autoIndexId" => self.auto_index_id = arg.bool()?,
+            "autoIndexId" => {
+                self.auto_index_id = arg.bool()?;
+                if self.auto_index_id == Some(true) {
+                    self.shown.put(arg.name(), ValueRef::new(Type::Bool, &[1]));
+                }
+            }
             "temp" => self.temp = arg.bool()?.is_some(),
             "flags" => {
                 arg.int()?;
@@ -245,8 +250,14 @@ fn or_missing(arg: Arg<'_>) -> ValueRef<'_> {
 
 /// Checks `storageEngine`. Only `wiredTiger` with no settings or an empty `configString` is accepted, because its settings have
 /// no meaning for documents in memory.
-fn check_storage_engine(engines: Doc<'_>) -> Result<()> {
+pub fn check_storage_engine(engines: Doc<'_>) -> Result<()> {
     for engine in engines {
+        let Some(options) = engine.value.as_doc() else {
+            return Err(Error::bad_value(format!(
+                "'storageEngine.{}' has to be an embedded document.",
+                engine.name()
+            )));
+        };
         if engine.name() != "wiredTiger" {
             return Err(Error::new(
                 Code::InvalidOptions,
@@ -256,12 +267,6 @@ fn check_storage_engine(engines: Doc<'_>) -> Result<()> {
                 ),
             ));
         }
-        let Some(options) = engine.value.as_doc() else {
-            return Err(Error::bad_value(format!(
-                "storageEngine.{} must be an object",
-                engine.name()
-            )));
-        };
         for option in options {
             match (option.name(), option.value.as_str()) {
                 ("configString", Some(text)) if text.contains('\0') => {
@@ -300,6 +305,23 @@ pub(super) fn wants_images(command: &str, images: Doc<'_>) -> Result<bool> {
 
 /// Checks a collation. Returns `Ok(true)` for the simple collation, which is the same as no collation.
 pub fn check_collation(collation: Doc<'_>) -> Result<bool> {
+    const OPTIONS: [&str; 10] = [
+        "locale",
+        "caseLevel",
+        "caseFirst",
+        "strength",
+        "numericOrdering",
+        "alternate",
+        "maxVariable",
+        "normalization",
+        "backwards",
+        "version",
+    ];
+    for option in crate::args::fields("collation", collation) {
+        if !OPTIONS.contains(&option.name()) {
+            return Err(option.unknown());
+        }
+    }
     let locale = collation.get("locale");
     if locale.is_missing() {
         return Err(Error::missing_field("collation", "locale"));

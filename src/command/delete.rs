@@ -98,7 +98,8 @@ impl<'a> Statement<'a> for Delete<'a> {
             let_vars,
             constants: true,
             multi: self.multi,
+            upsert: false,
         };
-        Ok(Deleting::new(selecting.parse(vars)?.0))
+        Ok(Deleting::new(selecting.parse(vars, |_| Ok(()))?.0))
     }
 }

@@ -25,7 +25,8 @@ pub(super) const COMMAND: Command = Command::ready(
 .with(
     Flags::SECONDARY
         .and(Flags::SNAPSHOT)
-        .and(Flags::TRANSACTION),
+        .and(Flags::TRANSACTION)
+        .and(Flags::BY_UUID),
 )
 .needs(Needs::Collection(Action::Find));
 
@@ -60,7 +61,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let snapshot = call.snapshot.as_deref();
     values.time = snapshot.map(|snapshot| cursor::timestamp(snapshot.time()));
     let selecting = Selecting::plain(distinct.filter, distinct.hint);
-    let (mut selection, _) = selecting.parse(&call.vars())?;
+    let (mut selection, _) = selecting.parse(&call.vars(), |_| Ok(()))?;
     selection.names_ts |= call.context.config.expose_ts || values.names_ts();
     scan::run(call, collection, selection, values, reply)
 }

@@ -36,7 +36,8 @@ pub(super) const COMMAND: Command = Command::ready(
         .and(Flags::SECONDARY)
         .and(Flags::SNAPSHOT)
         .and(Flags::TRANSACTION)
-        .and(Flags::UNCOUNTED),
+        .and(Flags::UNCOUNTED)
+        .and(Flags::BY_UUID),
 )
 .needs(Needs::Collection(Action::Find));
 

@@ -166,8 +166,14 @@ impl<'a> Args<'a> {
             let_vars: self.let_vars,
             constants: true,
             multi: false,
+            upsert: self.upsert,
         };
-        let (selection, scope) = selecting.parse(&call.vars())?;
+        let (selection, (update, scope)) = selecting.parse(&call.vars(), |scope| {
+            let update = self
+                .update
+                .map(|update| parse_update(update, self.array_filters, scope));
+            Ok((update.transpose()?, scope.clone()))
+        })?;
         let fields = self.fields.filter(|fields| !fields.is_empty());
         let projection = fields
             .map(|fields| Projection::parse(fields, &scope, ProjectionKind::Find))
@@ -184,18 +190,14 @@ impl<'a> Args<'a> {
             }
         });
         let show_ts = call.context.config.expose_ts || selection.names_ts || surveyed.names_field;
-        let action = match self.update {
+        let action = match update {
             None => RunningAction::Remove(Box::new(Deleting::new(selection).showing())),
             Some(update) => {
-                let update = parse_update(update, self.array_filters, &scope)?;
                 let shows = if self.new {
                     Shows::After
                 } else {
                     Shows::Before
                 };
-                if self.upsert {
-                    write::check_upsert(&selection)?;
-                }
                 let updating = Updating::new(selection, update, self.upsert).showing(shows);
                 RunningAction::Update(Box::new(updating))
             }

@@ -12,7 +12,7 @@ pub(super) const COMMAND: Command = Command::ready(
     "Lists the indexes of a collection.",
     run,
 )
-.with(Flags::STABLE.and(Flags::SECONDARY))
+.with(Flags::STABLE.and(Flags::SECONDARY).and(Flags::BY_UUID))
 .needs(Needs::Collection(Action::ListIndexes));
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {

@@ -139,6 +139,10 @@ impl<'a> Statement<'a> for Update<'a> {
         })
     }
 
+    fn creates(&self) -> bool {
+        self.upsert
+    }
+
     /// MongoDB counts the stages of all pipelines once the statements have run, and fails where it cannot read one.
     fn late_error(&self) -> Option<Error> {
         let stages = self.update.as_array()?;
@@ -167,30 +171,30 @@ impl<'a> Statement<'a> for Update<'a> {
             ));
         }
         let multi = self.multi;
-        let (selection, scope) = Selecting {
+        let selecting = Selecting {
             filter: self.filter,
             sort: self.sort,
             hint: self.target.hint,
             let_vars,
             constants: true,
             multi,
-        }
-        .parse(vars)?;
-        let update = Change::parse(self.update, self.array_filters, &scope)?;
-        if self.constants.is_some() && update.style() != Style::Pipeline {
-            return Err(Error::location(
-                51198,
-                "Constant values may only be specified for pipeline updates",
-            ));
-        }
-        if multi && update.style() == Style::Replacement {
-            return Err(Error::failed_to_parse(
-                "multi update is not supported for replacement-style update",
-            ));
-        }
-        if self.upsert {
-            write::check_upsert(&selection)?;
-        }
+            upsert: self.upsert,
+        };
+        let (selection, update) = selecting.parse(vars, |scope| {
+            let update = Change::parse(self.update, self.array_filters, scope)?;
+            if self.constants.is_some() && update.style() != Style::Pipeline {
+                return Err(Error::location(
+                    51198,
+                    "Constant values may only be specified for pipeline updates",
+                ));
+            }
+            if multi && update.style() == Style::Replacement {
+                return Err(Error::failed_to_parse(
+                    "multi update is not supported for replacement-style update",
+                ));
+            }
+            Ok(update)
+        })?;
         Ok(Updating::new(selection, update, self.upsert))
     }
 }

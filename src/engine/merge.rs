@@ -17,11 +17,11 @@ use crate::query::filter::Filter;
 use crate::query::stage::{
     Endless, Merge, RowBatch, RowContext, Sink, WhenMatched, WhenNotMatched,
 };
-use crate::query::update::{Update, path_order};
+use crate::query::update::{Apply, Update};
 use crate::query::{Scope, Vars};
 use crate::storage::{Catalog, Collection, New, ReadPoint};
 use crate::ttl::TS_FIELD;
-use crate::value::{Doc, DocBuf, Path, Type, Value, ValueRef};
+use crate::value::{Doc, DocBuf, MAX_DOCUMENT, Path, Type, Value, ValueRef};
 
 pub struct Merging {
     resources: Resources,
@@ -30,11 +30,18 @@ pub struct Merging {
     on: Vec<Path>,
     /// The unique index behind `on` leaves out documents without these fields.
     sparse: bool,
-    /// The update of a matched document. For `replace` and `merge` it is a pipeline over `$$new`. Otherwise it is the
-    /// client's pipeline, which is parsed when the first row arrives.
+    /// The update of a matched document. For `replace` it is a pipeline over `$$new`. Otherwise it is the client's pipeline,
+    /// which is parsed when the first row arrives. The other modes make an update of each row.
     update: Option<Update>,
     blocked: Blocked,
+    /// Rows that are not written yet. As in MongoDB they wait until there are many, so a pipeline that also reads the target
+    /// seldom sees what it has written.
+    waiting: Vec<Box<[u8]>>,
+    waiting_bytes: usize,
 }
+
+/// The most rows that wait to be written. They also take no more bytes than the largest document.
+const MAX_WAITING: usize = 100_000;
 
 /// The parts of the server that writing the rows needs.
 pub struct Resources {
@@ -51,9 +58,12 @@ pub struct Resources {
 enum MatchHandling {
     /// No lookup: the insert fails if the document exists.
     None,
-    /// A lookup that leaves the document as it is, `_ts` included.
-    Look(Selection),
+    /// A lookup that leaves the document as it is, `_ts` included. If there is none, the update makes it.
+    Look(Selection, Update),
+    /// A change by the update of the stage.
     Change(Search),
+    /// A change by an update of the row's fields, which also makes the document if there is none.
+    Set(Search, Update),
 }
 
 /// Starts a merge. Checks that `on` identifies at most one document.
@@ -64,13 +74,6 @@ pub fn begin(resources: Resources, merge: Arc<Merge>, cx: &RowContext<'_>) -> Re
         WhenMatched::Replace => Some(pipeline(cx.vars, |stage| {
             stage.put_str("$replaceWith", "$$new");
         })?),
-        WhenMatched::Merge => Some(pipeline(cx.vars, |stage| {
-            let mut with = stage.doc("$replaceWith");
-            let mut merged = with.array("$mergeObjects");
-            merged.push_str("$$ROOT").push_str("$$new");
-            merged.end();
-            with.end();
-        })?),
         _ => None,
     };
     Ok(Merging {
@@ -80,6 +83,8 @@ pub fn begin(resources: Resources, merge: Arc<Merge>, cx: &RowContext<'_>) -> Re
         resources,
         merge,
         blocked: Blocked::default(),
+        waiting: Vec::new(),
+        waiting_bytes: 0,
     })
 }
 
@@ -129,15 +134,17 @@ fn unique_index(collection: &Collection, on: &[Path], at: ReadPoint) -> Option<b
     })
 }
 
-/// Returns the fields of a row in the order of their names, in which an update with `$set` adds them.
-fn by_name(row: Doc<'_>) -> DocBuf {
-    let mut fields: Vec<_> = row.iter().map(|elem| (elem.name(), elem.value)).collect();
-    fields.sort_by(|(a, _), (b, _)| path_order(a, b));
-    DocBuf::build(|doc| {
-        for (name, value) in fields {
-            doc.put(name, value);
+/// Returns the update that sets the fields of a row, by this operator.
+fn setting(operator: &str, row: Doc<'_>) -> Result<Update> {
+    let update = DocBuf::build(|doc| {
+        let mut fields = doc.doc(operator);
+        // The server keeps `_ts`, and a row may carry that of its source.
+        for elem in row.iter().filter(|elem| elem.name() != TS_FIELD) {
+            fields.put(elem.name(), elem.value);
         }
-    })
+        fields.end();
+    });
+    Update::parse(ValueRef::document(update.as_doc()), None, &Scope::new())
 }
 
 // === impl Merging ===
@@ -215,8 +222,14 @@ impl Merging {
                 }
                 WhenNotMatched::Insert => {}
             }
-            let added = self.added(row, &merge.when_matched);
-            let admitted = intake.admit(added.as_doc())?;
+            let made = match &meeting {
+                MatchHandling::Look(_, update) | MatchHandling::Set(_, update) => {
+                    Some(self.upserted(row, update, vars, &target)?)
+                }
+                _ => None,
+            };
+            let added = made.as_deref().map_or(row, Doc::new);
+            let admitted = intake.admit(added)?;
             let (collection, _) = collection_for(
                 target.catalog,
                 target.database,
@@ -250,6 +263,65 @@ impl Merging {
         }
     }
 
+    /// Writes the rows that wait. All of them are written, even after a failure. Then the first failure is reported.
+    fn write_waiting(&mut self, vars: &Vars) -> Result<()> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        if self.merge.when_not_matched == WhenNotMatched::Insert {
+            // An upsert creates its collection even if it fails.
+            let target = self.target();
+            collection_for(
+                target.catalog,
+                target.database,
+                target.collection,
+                target.at,
+            )?;
+        }
+        if self.update.is_none()
+            && let WhenMatched::Pipeline { stages, scope } = &self.merge.when_matched
+        {
+            self.update = Some(Update::parse(stages.as_ref(), None, scope)?);
+        }
+        let mut failed = Ok(());
+        let mut effort = Effort::default();
+        for row in std::mem::take(&mut self.waiting) {
+            tick(16)?;
+            let written = self.one(Doc::new(&row), vars, &mut effort);
+            if failed.is_ok() {
+                failed = written.map_err(|error| self.explained(error));
+            }
+        }
+        self.waiting_bytes = 0;
+        self.resources.handles.add_effort(effort);
+        failed
+    }
+
+    /// Tells which part of the stage failed, in MongoDB's words.
+    fn explained(&self, error: Error) -> Error {
+        match error.code() {
+            Code::ImmutableField => error.caused(
+                "$merge failed to update the matching document, did you attempt to modify the _id or the shard key?",
+            ),
+            Code::DuplicateKey => {
+                let key = error.details().map(|details| Doc::new(details).get("keyPattern"));
+                let key = key.and_then(|key| key.as_doc());
+                let on_fields = key.is_some_and(|key| {
+                    key.iter().count() == self.on.len()
+                        && self.on.iter().all(|path| key.has(path.as_str()))
+                });
+                let by_row = matches!(self.merge.when_matched, WhenMatched::Fail) && on_fields;
+                error.caused(match by_row {
+                    true => {
+                        "$merge with whenMatched: fail found an existing document with the same values for the 'on' fields"
+                    }
+                    false => "$merge failed due to a DuplicateKey error",
+                })
+            }
+            _ => error,
+        }
+    }
+
     /// Prepares what `whenMatched` asks for on the document that the row matches.
     fn meeting(&self, row: Doc<'_>, vars: &Vars) -> Result<MatchHandling> {
         let filter = self.filter(row)?;
@@ -257,10 +329,16 @@ impl Merging {
         let values = match &self.merge.when_matched {
             WhenMatched::Fail => return Ok(MatchHandling::None),
             WhenMatched::KeepExisting => {
-                return Ok(MatchHandling::Look(self.selection(filter, vars.clone())));
+                let update = setting("$setOnInsert", row)?;
+                let selection = self.selection(filter, vars.clone());
+                return Ok(MatchHandling::Look(selection, update));
+            }
+            WhenMatched::Merge => {
+                let update = setting("$set", row)?;
+                let selection = self.selection(filter, vars.clone());
+                return Ok(MatchHandling::Set(Search::new(selection, None), update));
             }
             WhenMatched::Replace => vec![new(row)],
-            WhenMatched::Merge => vec![new(by_name(row).as_doc())],
             WhenMatched::Pipeline { .. } => {
                 let mut values = vec![new(row)];
                 for (name, expr) in &self.merge.let_vars {
@@ -299,53 +377,46 @@ impl Merging {
         target: &WriteTarget<'_>,
         effort: &mut Effort,
     ) -> Result<bool> {
-        match (meeting, &self.update) {
-            (MatchHandling::Look(selection), _) => matches_any(selection, target, effort),
-            (MatchHandling::Change(search), Some(update)) => {
-                search.start_over();
-                loop {
-                    match search.change_next(
-                        target,
-                        &Endless,
-                        update,
-                        false,
-                        &mut New::Same,
-                        effort,
-                    )? {
-                        Changed::Done(_) => return Ok(true),
-                        Changed::Again if target.blocked.take().is_some() => {
-                            wait_for_transaction()?
-                        }
-                        Changed::Again => {}
-                        Changed::None => return Ok(false),
-                    }
-                }
+        let (search, update) = match (meeting, &self.update) {
+            (MatchHandling::Look(selection, _), _) => {
+                return matches_any(selection, target, effort);
             }
-            _ => Ok(false),
+            (MatchHandling::Set(search, update), _) => (search, &*update),
+            (MatchHandling::Change(search), Some(update)) => (search, update),
+            _ => return Ok(false),
+        };
+        search.start_over();
+        loop {
+            match search.change_next(target, &Endless, update, false, &mut New::Same, effort)? {
+                Changed::Done(_) => return Ok(true),
+                Changed::Again if target.blocked.take().is_some() => wait_for_transaction()?,
+                Changed::Again => {}
+                Changed::None => return Ok(false),
+            }
         }
     }
 
-    /// Returns the document to insert if nothing matched. In MongoDB `merge` and `keepExisting` are upserts of single
-    /// fields, which it adds by name. A field of `on` that the row lacks becomes null.
-    fn added(&self, row: Doc<'_>, mode: &WhenMatched) -> DocBuf {
-        let mut fields: Vec<(&str, ValueRef<'_>)> =
-            row.iter().map(|elem| (elem.name(), elem.value)).collect();
-        for path in &self.on {
-            if path.len() == 1 && path.as_str() != "_id" && !row.has(path.as_str()) {
-                fields.push((path.as_str(), ValueRef::NULL));
-            }
-        }
-        if matches!(mode, WhenMatched::Merge | WhenMatched::KeepExisting) {
-            let is_other = |name: &str| name != "_id";
-            fields.sort_by(|(a, _), (b, _)| {
-                let id_first = is_other(a).cmp(&is_other(b));
-                id_first.then_with(|| path_order(a, b))
-            });
-        }
-        DocBuf::build(|doc| {
-            for (name, value) in fields {
-                doc.put(name, value);
-            }
+    /// Returns the document that `merge` and `keepExisting` insert if nothing matched. In MongoDB they are upserts: a field of
+    /// `on` that the row lacks becomes null.
+    fn upserted(
+        &self,
+        row: Doc<'_>,
+        update: &Update,
+        vars: &Vars,
+        target: &WriteTarget<'_>,
+    ) -> Result<Vec<u8>> {
+        let apply = Apply {
+            now: target.now(),
+            vars,
+            position: None,
+            inserting: true,
+        };
+        let value = |path: &Path| path.get(row).or_null().to_value();
+        let values: Vec<Value> = self.on.iter().map(value).collect();
+        let equalities = self.on.iter().map(Path::as_str).zip(&values);
+        let equalities: Vec<(&str, &Value)> = equalities.collect();
+        update.upsert(&equalities, &apply, || {
+            Value::oid(target.ids.next(target.now()))
         })
     }
 }
@@ -383,25 +454,20 @@ fn matches_any(
 
 impl Sink for Merging {
     fn write(&mut self, cx: &mut RowContext<'_>, rows: &RowBatch) -> Result<()> {
-        if self.update.is_none()
-            && let WhenMatched::Pipeline { stages, scope } = &self.merge.when_matched
-        {
-            self.update = Some(Update::parse(stages.as_ref(), None, scope)?);
-        }
-        // All rows of a batch are written, even after a failure. Then the first failure is reported.
-        let mut failed = Ok(());
-        let mut effort = Effort::default();
         for row in rows.iter() {
-            let written = self.one(row.doc, cx.vars, &mut effort);
-            if failed.is_ok() {
-                failed = written;
+            let bytes = row.doc.bytes();
+            let is_full = self.waiting_bytes + bytes.len() > MAX_DOCUMENT
+                || self.waiting.len() == MAX_WAITING;
+            if is_full {
+                self.write_waiting(cx.vars)?;
             }
+            self.waiting_bytes += bytes.len();
+            self.waiting.push(bytes.into());
         }
-        self.resources.handles.add_effort(effort);
-        failed
+        Ok(())
     }
 
-    fn finish(&mut self, _: &mut RowContext<'_>) -> Result<()> {
-        Ok(())
+    fn finish(&mut self, cx: &mut RowContext<'_>) -> Result<()> {
+        self.write_waiting(cx.vars)
     }
 }

@@ -13,6 +13,8 @@ pub struct StorageStats {
     /// Pairs of name and bytes, the `_id` index first.
     pub indexes: Vec<(String, u64)>,
     pub cap: Option<Cap>,
+    /// False for the figures of a collection that is not there.
+    pub exists: bool,
 }
 
 /// Returns the number of documents and their total size. It reads no document unless one of them is due to expire.
@@ -64,6 +66,7 @@ impl StorageStats {
             documents,
             indexes,
             cap: view.options().cap,
+            exists: true,
         }
     }
 
@@ -83,8 +86,10 @@ impl StorageStats {
         }
         out.put_i32("numOrphanDocs", 0);
         put_number(out, "storageSize", scaled(bytes));
-        put_number(out, "freeStorageSize", 0);
-        out.put_bool("capped", self.cap.is_some());
+        if self.exists {
+            put_number(out, "freeStorageSize", 0);
+            out.put_bool("capped", self.cap.is_some());
+        }
         if let Some(cap) = self.cap {
             put_number(out, "max", cap.documents.unwrap_or(0));
             put_number(out, "maxSize", scaled(cap.bytes));

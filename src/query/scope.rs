@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ahash::AHashMap;
 
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 
 /// The visible variables, oldest first.
 ///
@@ -20,6 +20,8 @@ pub struct Scope {
     len: usize,
     /// True if the command offers neither `$$NOW` nor `$$CLUSTER_TIME`.
     without_constants: bool,
+    /// True if the filter of an upsert is parsed.
+    of_upsert: bool,
     failures: ConstantFailures,
 }
 
@@ -72,6 +74,24 @@ impl Scope {
     pub fn of_update(mut self) -> Self {
         self.failures = ConstantFailures::Kept;
         self
+    }
+
+    /// Returns this scope for the filter of an upsert.
+    #[must_use]
+    pub fn of_upsert(mut self) -> Self {
+        self.of_upsert = true;
+        self
+    }
+
+    /// Refuses an expression in the filter of an upsert, which copies fields from its filter: an expression gives none.
+    pub(super) fn check_expression(&self) -> Result<()> {
+        match self.of_upsert {
+            true => Err(Error::new(
+                Code::QueryFeatureNotAllowed,
+                "$expr is not allowed in the query predicate for an upsert",
+            )),
+            false => Ok(()),
+        }
     }
 
     /// Returns the error of a constant expression that fails, unless it is to fail later.

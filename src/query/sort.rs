@@ -87,13 +87,19 @@ impl Sort {
         let start = out.len();
         for (path, descending) in self.parts() {
             let value = path.get_until_array(doc);
-            if value.ty() == Type::Array {
+            if value.ty() == Type::Array && !self.is_by_id() {
                 out.truncate(start);
                 return self.least_key(doc, out);
             }
             key::encode(value, descending, out);
         }
         Ok(())
+    }
+
+    /// Returns whether `_id` alone is sorted by. MongoDB then takes arrays as they are, because no stored document has one
+    /// there; a `$group` may make one.
+    fn is_by_id(&self) -> bool {
+        matches!(self.paths.as_slice(), [only] if only.as_str() == "_id")
     }
 
     /// Appends the document's sort key as `$top` and its like see it: they evaluate the paths as expressions, and open only

@@ -18,12 +18,14 @@ impl Writer<'_> {
         self.contents_mut().begin_index(spec, now)
     }
 
-    /// Adds up to `most` documents from `from` on to a new index.
+    /// Adds up to `most` documents from `from` on to a new index. A key of a unique index that two documents share is left in
+    /// `duplicate`, if it is smaller than the one that is there: MongoDB fills an index in the order of its keys.
     pub fn index_some(
         &mut self,
         number: IndexNumber,
         from: RecordId,
         most: usize,
+        duplicate: &mut Option<Refused>,
     ) -> Result<Filled, Refused> {
         let mut indexes = self.contents().indexes().iter();
         let Some(at) = indexes.position(|index| index.number == number) else {
@@ -49,7 +51,15 @@ impl Writer<'_> {
             let index = &self.contents().indexes()[at];
             if index.spec.unique {
                 let own = (id, &IndexKeys::default());
-                self.check_unique(index, &keys, Some(own), &mut in_the_way)?;
+                match self.check_unique(index, &keys, Some(own), &mut in_the_way) {
+                    Err(found) if found.taken_key().is_some() => {
+                        let known = duplicate.as_ref().and_then(Refused::taken_key);
+                        if known.is_none_or(|known| found.taken_key() < Some(known)) {
+                            *duplicate = Some(found);
+                        }
+                    }
+                    checked => checked?,
+                }
             }
             self.contents_mut().fill_index(at, &keys, id);
         }

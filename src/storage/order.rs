@@ -87,7 +87,7 @@ impl Collection {
     /// Adds the next documents to the index. Returns `None` when nothing is left to do.
     fn fill_id_index(&self, number: IndexNumber, from: RecordId, now: Millis) -> Option<RecordId> {
         let filled = self.write(now, |writer| {
-            let filled = writer.index_some(number, from, CHUNK);
+            let filled = writer.index_some(number, from, CHUNK, &mut None);
             if filled == Ok(Filled::Whole) {
                 writer.finish_indexes(&[number]);
             }

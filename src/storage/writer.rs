@@ -123,6 +123,14 @@ impl Refused {
             holder,
         }
     }
+
+    /// Returns the key of a unique index that is taken.
+    pub(super) fn taken_key(&self) -> Option<&KeyBytes> {
+        match self {
+            Self::Duplicate { index, .. } => index.as_ref().map(|index| &index.taken),
+            _ => None,
+        }
+    }
 }
 
 // === impl NewTtl ===

@@ -127,6 +127,11 @@ impl<'a> IntoIterator for Doc<'a> {
 // === impl Elem ===
 
 impl<'a> Elem<'a> {
+    /// Returns a field of the same name with another value.
+    pub fn with_value(self, value: ValueRef<'a>) -> Self {
+        Self { value, ..self }
+    }
+
     #[inline]
     pub fn name_bytes(&self) -> &'a [u8] {
         self.name

@@ -140,6 +140,16 @@ impl Difference {
         &self.steps[self.steps.len() - 1].command
     }
 
+    /// Returns true if Sundown's first error message has this text.
+    pub fn we_say(&self, text: &str) -> bool {
+        message(&self.ours).is_some_and(|message| message.contains(text))
+    }
+
+    /// Returns true if mongod's first error message has this text.
+    pub fn they_say(&self, text: &str) -> bool {
+        message(&self.theirs).is_some_and(|message| message.contains(text))
+    }
+
     /// Returns the code of each server's error or first write error, 0 for none.
     pub fn codes(&self) -> (i32, i32) {
         (code(&self.theirs), code(&self.ours))
@@ -164,6 +174,18 @@ fn mentions(value: &Bson, name: &str) -> bool {
         Bson::Array(list) => list.iter().any(|value| mentions(value, name)),
         _ => false,
     }
+}
+
+/// Returns the message of the first error or write error.
+fn message(replies: &[Document]) -> Option<&str> {
+    replies.iter().find_map(error_message)
+}
+
+/// Returns the message of a reply, or of its first write error.
+pub fn error_message(reply: &Document) -> Option<&str> {
+    let inner = reply.get_array("writeErrors").ok();
+    let inner = inner.and_then(|errors| errors.first()?.as_document());
+    inner.unwrap_or(reply).get_str("errmsg").ok()
 }
 
 /// Returns the code of the first reply that has one.

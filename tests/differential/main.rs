@@ -61,16 +61,22 @@ fn servers(test: &str) -> Option<Pair> {
 /// Plays rounds. Prints each fault once, and how often each known difference occurred.
 fn explore(pair: &mut Pair, first: u64, rounds: u64, length: Length) {
     let mut two_faults = 0;
+    let mut unexplained: BTreeMap<String, usize> = BTreeMap::new();
     let mut faults: BTreeMap<String, u64> = BTreeMap::new();
     for seed in first..first + rounds {
         let steps = generate::round(seed, COMMANDS);
         let Some(found) = pair.play(&steps) else {
             continue;
         };
-        let Some(small) = shrink::shrink(pair, found) else {
+        let counted = (pair.commands, pair.reasons.clone());
+        let small = shrink::shrink(pair, found);
+        // What was played to shorten the script does not count.
+        (pair.commands, pair.reasons) = counted;
+        let Some(small) = small else {
             two_faults += 1;
             continue;
         };
+        *unexplained.entry(name(&small)).or_default() += 1;
         let name = name(&small);
         faults.entry(name).or_insert_with(|| {
             // Printed at once, because a long run may be stopped early.
@@ -88,6 +94,7 @@ fn explore(pair: &mut Pair, first: u64, rounds: u64, length: Length) {
         pair.commands,
         pair.reasons
     );
+    summary(pair, two_faults, &unexplained);
     if length == Length::Long {
         // The difference was fixed, or the generator does not reach it.
         for reason in known::reasons().filter(|reason| !pair.reasons.contains_key(reason)) {
@@ -95,6 +102,29 @@ fn explore(pair: &mut Pair, first: u64, rounds: u64, length: Length) {
         }
     }
     assert!(faults.is_empty(), "faults, as shown above: {faults:#?}");
+}
+
+/// Prints how many replies agree, and how many kinds of differences there are, with and without those of version.
+fn summary(pair: &Pair, two_faults: usize, unexplained: &BTreeMap<String, usize>) {
+    let kinds = |version: bool| {
+        let reasons = pair.reasons.iter();
+        let chosen = reasons.filter(|(reason, _)| reason.starts_with("8.2:") == version);
+        chosen.fold((0, 0), |(kinds, times), (_, n)| (kinds + 1, times + n))
+    };
+    let (versions, by_version) = kinds(true);
+    let (others, by_others) = kinds(false);
+    let unexplained_times: usize = unexplained.values().sum();
+    let share = |differing: usize| 100.0 * (1.0 - differing as f64 / pair.commands.max(1) as f64);
+    let differing = by_others + two_faults + unexplained_times;
+    let _ = writeln!(
+        std::io::stderr(),
+        "agree: {:.2} % of {} replies ({:.2} % counting differences of version as such); distinct differences: {} \
+         unexplained, {others} explained otherwise, {versions} of version",
+        share(differing),
+        pair.commands,
+        share(differing + by_version),
+        unexplained.len(),
+    );
 }
 
 /// Returns a name for a finding: the remaining operators and the codes. Findings with the same name most likely have the

@@ -71,7 +71,7 @@ impl Pair {
         self.theirs.clear();
         self.last = (0, 0);
         for (at, step) in steps.iter().enumerate() {
-            if ends_mongod(&step.command.clone().into()) {
+            if ends_mongod(&step.command.clone().into()) || is_hasty(&step.command) {
                 return None;
             }
             self.commands += 1;
@@ -127,7 +127,16 @@ impl Drop for Pair {
 impl Server {
     /// A lost connection counts as a reply, too.
     pub fn ask(&mut self, command: Document) -> Document {
-        match self.client.command(&self.database, command.clone()) {
+        let verb = command.keys().next().map_or("", String::as_str);
+        let database = match verb {
+            "renameCollection" | "listDatabases" => "admin",
+            _ => &self.database,
+        };
+        let command = match verb {
+            "renameCollection" | "dataSize" => with_database(&command, &self.database),
+            _ => command,
+        };
+        match self.client.command(database, command.clone()) {
             Ok(reply) => reply,
             Err(problem) => {
                 self.client = Client::connect(self.address).unwrap_or_else(|problem| {
@@ -142,7 +151,8 @@ impl Server {
     fn run(&mut self, step: &Step) -> Vec<Document> {
         let mut replies = vec![self.ask(step.command.clone())];
         let Some(size) = step.more else {
-            self.kill(&replies[0]);
+            let killed = self.kill(&replies[0]);
+            replies.extend(killed);
             return replies;
         };
         // Limits the replies of a cursor that never ends.
@@ -164,11 +174,23 @@ impl Server {
         replies
     }
 
-    fn kill(&mut self, reply: &Document) {
-        let cursor = reply.get_document("cursor");
-        if let Ok(id @ 1..) = cursor.and_then(|cursor| cursor.get_i64("id")) {
-            self.ask(doc! {"killCursors": "t", "cursors": [id]});
-        }
+    /// Closes the cursor of a reply, and tells what the server says to that and to a getMore afterwards.
+    fn kill(&mut self, reply: &Document) -> Option<Document> {
+        let cursor = reply.get_document("cursor").ok()?;
+        let id = cursor.get_i64("id").ok().filter(|id| *id > 0)?;
+        let collection = cursor.get_str("ns").ok()?.split_once('.')?.1.to_owned();
+        let killed = self.ask(doc! {"killCursors": &collection, "cursors": [id]});
+        let gone = self.ask(doc! {"getMore": id, "collection": collection});
+        let counted = |name| {
+            let list = killed.get_array(name);
+            list.map_or(-1, |list| list.len() as i32)
+        };
+        Some(doc! {
+            "killed": counted("cursorsKilled"),
+            "unknown": counted("cursorsNotFound"),
+            "then": gone.get("code").cloned(),
+            "ok": 1.0,
+        })
     }
 
     /// Drops everything that a script left. A wrong command may have created a collection of any name.
@@ -194,9 +216,30 @@ impl Server {
             state.push(self.ask(doc! {"find": collection, "sort": {"_id": 1}}));
             state.push(self.ask(doc! {"listIndexes": collection}));
         }
-        state.push(doc! {"collections": self.collections(), "ok": 1.0});
+        let listed =
+            self.ask(doc! {"listCollections": 1, "filter": {"name": {"$in": &COLLECTIONS[..]}}});
+        let rows = reply::batch(&listed).into_iter().flatten();
+        let options = rows.filter_map(|row| {
+            let row = row.as_document()?;
+            Some(doc! {"name": row.get("name"), "options": row.get("options")})
+        });
+        let mut options: Vec<Document> = options.collect();
+        options.sort_by_cached_key(|row| row.get_str("name").unwrap_or_default().to_owned());
+        state.push(doc! {"collections": self.collections(), "options": options, "ok": 1.0});
         state
     }
+}
+
+/// Puts the database in the place of `DB`, with which the generator begins the full names of collections.
+fn with_database(command: &Document, database: &str) -> Document {
+    let fields = command.iter().map(|(name, value)| {
+        let value = match value.as_str().and_then(|text| text.strip_prefix("DB")) {
+            Some(rest) => format!("{database}{rest}").into(),
+            None => value.clone(),
+        };
+        (name.clone(), value)
+    });
+    fields.collect()
 }
 
 /// Returns true for commands that crash mongod 6.0.5: it optimizes a new root that is an `$and` or `$or` twice, and the
@@ -218,6 +261,18 @@ fn ends_mongod(value: &Bson) -> bool {
     }
 }
 
+/// Returns true if the command may run out of time.
+fn is_hasty(command: &Document) -> bool {
+    let limit = match command.get("maxTimeMS") {
+        Some(Bson::Int32(millis)) => f64::from(*millis),
+        Some(Bson::Int64(millis)) => *millis as f64,
+        Some(Bson::Double(millis)) => *millis,
+        Some(Bson::Decimal128(millis)) => millis.to_string().parse().unwrap_or(0.0),
+        _ => 0.0,
+    };
+    limit > 0.0 && limit < 60_000.0
+}
+
 fn writes(command: &Document) -> bool {
     let verb = command.keys().next().map_or("", String::as_str);
     match verb {
@@ -227,7 +282,8 @@ fn writes(command: &Document) -> bool {
             last.is_some_and(|last| last.contains_key("$out") || last.contains_key("$merge"))
         }
         "find" | "count" | "distinct" | "explain" | "validate" | "listIndexes"
-        | "listCollections" => false,
+        | "listCollections" | "listDatabases" | "dataSize" | "collStats" | "dbStats" | "ping"
+        | "getMore" | "killCursors" => false,
         _ => true,
     }
 }

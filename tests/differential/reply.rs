@@ -136,8 +136,13 @@ fn essence(command: &Document, reply: &Document) -> Document {
         return only(reply, &kept);
     }
     match verb {
-        "explain" => return only(reply, &["ok"]),
+        "explain" => return explained(command, reply),
+        "aggregate" if !reply.contains_key("cursor") => return only(reply, &["ok"]),
         "validate" => return only(reply, &["ok", "valid", "nrecords", "nIndexes"]),
+        "collStats" => return only(reply, &["ok", "count", "nindexes", "capped", "max"]),
+        "dbStats" => return only(reply, &["ok", "collections", "views", "objects", "indexes"]),
+        "dataSize" => return only(reply, &["ok", "numObjects"]),
+        "dropDatabase" | "listDatabases" => return only(reply, &["ok"]),
         _ => {}
     }
     let mut essence = Document::new();
@@ -165,6 +170,18 @@ fn essence(command: &Document, reply: &Document) -> Document {
             _ => value.clone(),
         };
         essence.insert(name, value);
+    }
+    essence
+}
+
+/// Returns the number of documents that a plan found. The plans themselves differ.
+fn explained(command: &Document, reply: &Document) -> Document {
+    let inner = command.get_document("explain").ok();
+    let is_pipeline = inner.is_some_and(|inner| inner.contains_key("pipeline"));
+    let stats = reply.get_document("executionStats").ok();
+    let mut essence = only(reply, &["ok"]);
+    if let Some(stats) = stats.filter(|_| !is_pipeline) {
+        essence.insert("nReturned", stats.get("nReturned").cloned());
     }
     essence
 }
@@ -272,7 +289,8 @@ fn printed_rows(steps: &[Step], replies: &[Document]) -> Option<Vec<String>> {
         printer.learn(&Bson::Document(step.command.clone()));
     }
     let mut rows = Vec::new();
-    for reply in replies {
+    let told = |reply: &&Document| !reply.contains_key("killed");
+    for reply in replies.iter().filter(told) {
         for row in batch(reply)? {
             let mut row = settled(row.clone());
             if Order::of(steps) == Order::Anywhere {

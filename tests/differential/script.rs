@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use bson::Bson;
 
-use crate::difference::{Difference, What};
+use crate::difference::{Difference, What, error_message};
 use crate::generate::Step;
 use crate::reply;
 use crate::support::literal::Reader;
@@ -42,18 +42,12 @@ pub fn print(difference: &Difference) -> String {
         for line in differing {
             let _ = writeln!(out, "    {line}");
         }
-        let messages = replies.iter().filter_map(message);
+        let messages = replies.iter().filter_map(error_message);
         for message in messages.filter(|_| difference.what == What::Reply) {
             let _ = writeln!(out, "    # {message}");
         }
     }
     out
-}
-
-fn message(reply: &bson::Document) -> Option<&str> {
-    let inner = reply.get_array("writeErrors").ok();
-    let inner = inner.and_then(|errors| errors.first()?.as_document());
-    inner.unwrap_or(reply).get_str("errmsg").ok()
 }
 
 /// Parses the statements of a script. Other lines are ignored.

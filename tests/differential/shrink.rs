@@ -92,7 +92,9 @@ impl Shrinker<'_> {
             return false;
         }
         let last = self.best.steps.len() - 1;
-        for form in smaller_document(&self.best.steps[last].command, true) {
+        let command = &self.best.steps[last].command;
+        let forms = smaller_document(command, true).into_iter();
+        for form in forms.chain(on_another_collection(command)) {
             let mut steps = self.best.steps.clone();
             steps[last].command = form;
             if self.pair.play(&steps).is_none() {
@@ -150,6 +152,18 @@ impl Shrinker<'_> {
             }
         }
     }
+}
+
+/// Returns the command on a collection whose name is valid, because its name may be one of the faults.
+fn on_another_collection(command: &Document) -> Option<Document> {
+    let (verb, name) = command.iter().next()?;
+    let mut other = command.clone();
+    let name = match name.as_str()? {
+        name if name.starts_with("DB") => "DB.u",
+        _ => "v",
+    };
+    other.insert(verb, name);
+    Some(other)
 }
 
 /// Returns the document without one field, or with a smaller value in one. The first field of a command is its name and

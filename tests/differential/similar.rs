@@ -77,6 +77,15 @@ pub fn rounded(value: Bson) -> Bson {
     })
 }
 
+/// Makes every number a double.
+pub fn as_doubles(value: Bson) -> Bson {
+    each(value, |value| match value {
+        Bson::Int32(int) => Bson::Double(f64::from(int)),
+        Bson::Int64(long) => Bson::Double(long as f64),
+        other => other,
+    })
+}
+
 /// Removes a Z at the end of texts.
 pub fn without_zulu(value: Bson) -> Bson {
     each(value, |value| match value {
@@ -85,7 +94,7 @@ pub fn without_zulu(value: Bson) -> Bson {
     })
 }
 
-/// Replaces `{"": MinKey}` with MinKey.
+/// Replaces `{"": MinKey}` with MinKey, and code with its text.
 pub fn without_wrappers(value: Bson) -> Bson {
     match value {
         Bson::Document(document) if document.len() == 1 && document.contains_key("") => {
@@ -101,6 +110,7 @@ pub fn without_wrappers(value: Bson) -> Bson {
             let fields = fields.map(|(name, value)| (name, without_wrappers(value)));
             fields.collect::<Document>().into()
         }
+        Bson::JavaScriptCode(code) => code.into(),
         other => other,
     }
 }

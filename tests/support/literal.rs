@@ -278,8 +278,18 @@ fn construct(word: &str, arguments: &[Bson]) -> Option<Bson> {
             })
         }
         ("Symbol", [Bson::String(text)]) => Bson::Symbol(text.clone()),
+        ("DBPointer", []) => db_pointer(),
         _ => return None,
     })
+}
+
+/// Returns the one value of the deprecated type DBPointer that tests use. It can only be read from bytes.
+pub fn db_pointer() -> Bson {
+    let mut bytes = vec![26, 0, 0, 0, 0x0c, b'p', 0, 2, 0, 0, 0, b't', 0];
+    bytes.extend([7; 12]);
+    bytes.push(0);
+    let document = bson::Document::from_reader(bytes.as_slice()).expect("a document");
+    document.get("p").cloned().expect("its field")
 }
 
 /// Decodes hexadecimal, the form of binaries in scripts and in printed values.

@@ -116,7 +116,7 @@ impl Printer {
                 write!(out, ")")
             }
             Bson::Symbol(text) => write!(out, "Symbol({})", quoted(text)),
-            other => write!(out, "{other:?}"),
+            Bson::DbPointer(_) => write!(out, "DBPointer()"),
         };
     }
 }

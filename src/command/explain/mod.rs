@@ -63,6 +63,8 @@ struct ExplainTask {
     /// The point from which the reads start.
     at: ReadPoint,
     started: Instant,
+    /// Why the plan failed.
+    failure: Option<Error>,
 }
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
@@ -155,6 +157,7 @@ fn explain(
         host: call.context.host(),
         at: call.read_point(),
         started,
+        failure: None,
     };
     let stepped = explaining.step(reply);
     call.effort = explaining.effort();
@@ -180,8 +183,16 @@ fn command_shown(call: &Call<'_>) -> DocBuf {
 
 impl Task for ExplainTask {
     fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
-        if self.verbosity != Verbosity::QueryPlanner && !self.subject.work.step(self.at)? {
-            return Ok(Step::More);
+        if self.verbosity != Verbosity::QueryPlanner {
+            match self.subject.work.step(self.at) {
+                Ok(true) => {}
+                Ok(false) => return Ok(Step::More),
+                // A plan that fails is explained, too. A pipeline is not.
+                Err(error) if self.subject.is_plan() && !error.is_interruption() => {
+                    self.failure = Some(error);
+                }
+                Err(error) => return Err(error),
+            }
         }
         self.reply(reply);
         Ok(Step::Done)
@@ -200,7 +211,7 @@ impl ExplainTask {
         let figures =
             (self.verbosity > Verbosity::QueryPlanner).then(|| subject.work.figures(millis));
         reply.put_str("explainVersion", "1");
-        if subject.stages.is_empty() && subject.tree.is_some() {
+        if subject.is_plan() {
             self.put_plan(figures.as_ref(), reply);
         } else {
             self.put_stages(figures.as_ref(), reply);
@@ -244,7 +255,12 @@ impl ExplainTask {
         let Some(figures) = figures else { return };
         let taken = out.len();
         let mut stats = out.doc("executionStats");
-        stats.put_bool("executionSuccess", true);
+        stats.put_bool("executionSuccess", self.failure.is_none());
+        if let Some(error) = &self.failure {
+            stats
+                .put_str("errorMessage", error.message())
+                .put_i32("errorCode", error.code().number());
+        }
         reply::put_count(&mut stats, "nReturned", tree.returned(figures));
         stats.put_i32("executionTimeMillis", figures.millis as i32);
         reply::put_count(&mut stats, "totalKeysExamined", figures.keys);

@@ -17,7 +17,7 @@ use crate::command::{Call, find_and_modify};
 use crate::effort::Effort;
 use crate::engine::plan::winning_plan;
 use crate::engine::stats::totals;
-use crate::engine::write::{Deleting, Selection, Updating};
+use crate::engine::write::{Deleting, Selection, Shows, Updating};
 use crate::engine::{EngineSources, Reading};
 use crate::error::{Code, Error, Result};
 use crate::query::Vars;
@@ -84,10 +84,21 @@ impl ExplainSubject {
                 let deleting = write::only::<Deletes>(call)?;
                 Self::of_delete(call, deleting)
             }
-            "findAndModify" => match find_and_modify::explained(call)? {
-                RunningAction::Update(updating) => Self::of_update(call, *updating),
-                RunningAction::Remove(deleting) => Self::of_delete(call, *deleting),
-            },
+            "findAndModify" => {
+                let database = call.database();
+                if call.context.catalog.in_database(database).is_empty() {
+                    return Err(Error::new(
+                        Code::NamespaceNotFound,
+                        format!("database {database} does not exist"),
+                    ));
+                }
+                match find_and_modify::explained(call)? {
+                    RunningAction::Update(updating) => Self::of_update(call, *updating),
+                    RunningAction::Remove(deleting) => {
+                        Self::of_write(call, deleting.search.selection, None, false, Shows::Before)
+                    }
+                }
+            }
             "explain" => Err(Error::new(
                 Code::IllegalOperation,
                 "Explain cannot explain itself.",
@@ -97,6 +108,11 @@ impl ExplainSubject {
                 format!("Cannot explain cmd: {name}"),
             )),
         }
+    }
+
+    /// Returns whether it is explained as one plan, without the stages of a pipeline.
+    pub fn is_plan(&self) -> bool {
+        self.stages.is_empty() && self.tree.is_some()
     }
 
     fn of_find(call: &Call<'_>) -> Result<Self> {
@@ -181,7 +197,7 @@ impl ExplainSubject {
         selecting: Selecting<'_>,
         adapt: impl FnOnce(&mut Reading) -> Vec<OuterStage>,
     ) -> Result<Self> {
-        let (selection, _) = selecting.parse(&call.vars())?;
+        let (selection, _) = selecting.parse(&call.vars(), |_| Ok(()))?;
         let Selection {
             wanted,
             vars,
@@ -364,13 +380,14 @@ impl ExplainSubject {
             search,
             update,
             upsert,
+            shows,
             ..
         } = updating;
-        Self::of_write(call, search.selection, Some(update), upsert)
+        Self::of_write(call, search.selection, Some(update), upsert, shows)
     }
 
     fn of_delete(call: &Call<'_>, deleting: Deleting) -> Result<Self> {
-        Self::of_write(call, deleting.search.selection, None, false)
+        Self::of_write(call, deleting.search.selection, None, false, Shows::Nothing)
     }
 
     fn of_write(
@@ -378,6 +395,7 @@ impl ExplainSubject {
         selection: Selection,
         update: Option<crate::query::update::Update>,
         upsert: bool,
+        shows: Shows,
     ) -> Result<Self> {
         let name = call.collection()?;
         let namespace = call.namespace(name);
@@ -413,6 +431,7 @@ impl ExplainSubject {
                 selection,
                 update,
                 upsert,
+                shows,
                 current: Vec::new(),
                 effort: Effort::default(),
                 matched: 0,

@@ -193,8 +193,8 @@ impl OuterStage {
 
     fn returned(&self, figures: &ExecutionStats) -> u64 {
         match self {
-            Self::Limit(_) | Self::Skip(_) | Self::Projection { .. } => figures.returned,
-            Self::Count | Self::Update | Self::Delete { .. } => 0,
+            Self::Count => 0,
+            _ => figures.returned,
         }
     }
 

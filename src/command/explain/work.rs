@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use super::tree::ExecutionStats;
 use crate::effort::Effort;
-use crate::engine::write::{Picked, Picker, Selection};
+use crate::engine::write::{Picked, Picker, Selection, Shows};
 use crate::engine::{EngineSources, ReadPoint, TimeSlice};
 use crate::error::Result;
 use crate::query::Vars;
@@ -46,6 +46,8 @@ pub(super) struct ExplainWrite {
     /// `None` for a delete.
     pub update: Option<Update>,
     pub upsert: bool,
+    /// What a findAndModify returns.
+    pub shows: Shows,
     pub current: Vec<u8>,
     pub effort: Effort,
     pub matched: u64,
@@ -104,7 +106,13 @@ impl ExplainWork {
             },
             Self::Write(writing) => {
                 let deletes = writing.update.is_none();
+                let shown = match writing.shows {
+                    Shows::Nothing => false,
+                    _ if writing.matched > 0 => true,
+                    shows => shows == Shows::After && writing.upsert && writing.picker.is_some(),
+                };
                 ExecutionStats {
+                    returned: u64::from(shown),
                     would_match: writing.matched,
                     would_modify: writing.modified,
                     would_upsert: u64::from(writing.upsert && writing.matched == 0),

@@ -194,7 +194,8 @@ impl<'a> DocumentList<'a> {
             Self::Array(array) => {
                 let body = array.body();
                 let mut rest = Iter::over(body.get(*offset..)?);
-                let elem = rest.next()?;
+                // MongoDB's IDL parser passes over null in arrays.
+                let elem = rest.find(|elem| !elem.value.is_nullish())?;
                 *offset = body.len() - rest.rest().len();
                 Some(elem.value)
             }
@@ -212,7 +213,8 @@ impl<'a> DocumentList<'a> {
             Self::Array(array) => (Some(array), None),
             Self::Sequence(sequence) => (None, Some(sequence)),
         };
-        array.into_iter().flatten().map(|elem| elem.value).chain(
+        let values = array.into_iter().flatten().map(|elem| elem.value);
+        values.filter(|value| !value.is_nullish()).chain(
             sequence
                 .into_iter()
                 .flat_map(Sequence::iter)

@@ -1,9 +1,11 @@
 //! `collectionUUID`: a client that also gives a UUID means only the collection with that UUID.
 
-use super::Call;
+use uuid::Uuid;
+
+use super::{Call, Context};
 use crate::args::Arg;
 use crate::error::{Code, Error, Result};
-use crate::value::{DocBuf, Type};
+use crate::value::{DocBuf, Type, Value, ValueRef};
 
 /// Checks the UUID of a command on one collection.
 pub(in crate::command) fn check(call: &Call<'_>, arg: Arg<'_>) -> Result<()> {
@@ -46,6 +48,29 @@ pub(in crate::command) fn check_in(
         "Collection UUID does not match that specified",
     )
     .with_details(details.into_bytes()))
+}
+
+/// Returns the name of the collection with this UUID, as a value that can stand in the place of the UUID. Other binary data
+/// stays as it is, and no collection has such a name.
+pub(in crate::command) fn resolve(
+    context: &Context,
+    database: &str,
+    target: ValueRef<'_>,
+) -> Result<Value> {
+    let Some((UUID, bytes)) = target.as_binary() else {
+        return Ok(target.to_value());
+    };
+    let wanted = Uuid::from_slice(bytes).map_err(|_| invalid())?;
+    let collections = context.catalog.in_database(database);
+    let found = collections.iter().find(|c| c.uuid() == wanted);
+    found
+        .map(|found| Value::string(found.namespace().collection()))
+        .ok_or_else(|| {
+            Error::new(
+                Code::NamespaceNotFound,
+                format!("Unable to resolve {wanted}"),
+            )
+        })
 }
 
 /// Reads sixteen bytes of binary subtype 4.

@@ -74,6 +74,8 @@ impl Flags {
     pub const TRANSACTION: Self = Self(512);
     /// Has fields that must stay secret.
     pub const SECRETS: Self = Self(2048);
+    /// Takes the UUID of a collection in the place of its name.
+    pub const BY_UUID: Self = Self(4096);
     /// A write with a list of statements.
     pub const STATEMENTS: Self = Self::RETRYABLE
         .and(Self::WRITE_CONCERN)

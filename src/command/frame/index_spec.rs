@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::command::create::check_collation;
+use crate::command::create::{check_collation, check_storage_engine};
 use crate::engine::PartialFilter;
 use crate::engine::ddl::{IndexSpec, Partial, WantedIndex};
 use crate::error::{Code, Error, Result};
@@ -263,7 +263,12 @@ impl<'a> IndexOptions<'a> {
             "name" => self.name = Some(value.as_str().ok_or_else(|| mismatch("a string"))?),
             "key" => self.key = Some(value.as_doc().ok_or_else(|| mismatch("an object"))?),
             "unique" => self.unique = flag()?,
-            "sparse" => self.sparse = flag()?,
+            "sparse" => {
+                self.sparse = flag()?;
+                if !self.sparse {
+                    self.only_shown.put(name, ValueRef::new(Type::Bool, &[0]));
+                }
+            }
             "hidden" => self.hidden = value.as_bool().ok_or_else(|| mismatch("a bool"))?,
             "prepareUnique" => self.prepare_unique = flag()?,
             "background" => {
@@ -298,9 +303,21 @@ impl<'a> IndexOptions<'a> {
                     return Err(Error::not_implemented("index option 'collation'"));
                 }
             }
-            "v" => check_version(value, spec)?,
+            "v" => {
+                if check_version(value, spec)? == OLDER {
+                    let version = OLDER.to_le_bytes();
+                    self.only_shown
+                        .put(name, ValueRef::new(Type::Int32, &version));
+                }
+            }
             "storageEngine" => {
-                value.as_doc().ok_or_else(|| mismatch("an object"))?;
+                let engines = value.as_doc().ok_or_else(|| mismatch("an object"))?;
+                if engines.is_empty() {
+                    return Err(cannot(
+                        "Empty \"storageEngine\" options are invalid. Please remove the field or include valid options.",
+                    ));
+                }
+                check_storage_engine(engines)?;
                 self.only_shown.put(name, value);
             }
             "ns" | "originalSpec" => {}
@@ -400,7 +417,10 @@ fn read_partial(partial: Doc<'_>, sparse: bool) -> Result<Partial> {
     })
 }
 
-fn check_version(value: ValueRef<'_>, spec: Doc<'_>) -> Result<()> {
+/// The version of indexes before the present one. Both are the same here.
+const OLDER: i32 = 1;
+
+fn check_version(value: ValueRef<'_>, spec: Doc<'_>) -> Result<i32> {
     let Some(version) = value.as_num() else {
         return Err(Error::type_mismatch(format!(
             "The field 'v' must be a number, but got {}",
@@ -408,7 +428,8 @@ fn check_version(value: ValueRef<'_>, spec: Doc<'_>) -> Result<()> {
         )));
     };
     match version.to_i64_exact() {
-        Some(1 | 2) => Ok(()),
+        Some(1) => Ok(OLDER),
+        Some(2) => Ok(2),
         _ => Err(cannot(format!(
             "Invalid index specification {spec}; cannot create an index with v={value}"
         ))),

@@ -23,10 +23,14 @@ pub(in crate::command) fn fail_and_tell(
     reply.end();
 }
 
-/// Replaces everything after `start` with `{ok: 1}`.
+/// Replaces the reply that begins at `start` with one that tells nothing of what was written.
 pub(in crate::command) fn shorten(out: &mut Vec<u8>, start: usize) {
+    let counts = ["n", "nModified"].map(|name| behind(out, start).has(name).then_some(name));
     out.truncate(start);
     let mut reply = DocBuilder::begin(out);
+    for name in counts.into_iter().flatten() {
+        reply.put_i32(name, 0);
+    }
     reply.put_f64("ok", 1.0);
     reply.end();
 }

@@ -8,7 +8,7 @@ use super::{
 use crate::command::{Call, Counter, Counters, Outcome};
 use crate::effort::Effort;
 use crate::engine::ddl::check_written;
-use crate::engine::write::{Deleting, Selection, Updating, WriteTarget};
+use crate::engine::write::{Deleting, Selection, Updating, WriteTarget, collection_for};
 use crate::error::{Error, Result};
 use crate::query::Vars;
 use crate::query::stage::StepBudget;
@@ -41,6 +41,11 @@ pub trait Statement<'a>: Sized {
     type Writing: Writing;
     fn read_as(doc: Doc<'a>, names: &StatementNames) -> Result<Self>;
     fn parse(self, let_vars: Option<Doc<'_>>, vars: &Vars) -> Result<Self::Writing>;
+
+    /// Returns whether the statement creates its collection, as MongoDB does even if it cannot parse the statement.
+    fn creates(&self) -> bool {
+        false
+    }
 
     /// Returns the error that fails the whole command after its statements have run.
     fn late_error(&self) -> Option<Error> {
@@ -166,12 +171,19 @@ impl<K: StatementKind> EachStatement<K> {
                             self.late_error = statement.late_error();
                         }
                         let let_vars = self.let_vars.as_ref().map(DocBuf::as_doc);
+                        let creates = statement.creates();
                         match statement.parse(let_vars, &run.vars) {
                             Ok(begun) => {
                                 if self.current.insert(begun).is_slow() {
                                     return Ok(false);
                                 }
                                 continue;
+                            }
+                            Err(error) if creates => {
+                                let place = &run.place;
+                                let (database, name) = place.name();
+                                collection_for(place.catalog, database, name, place.at)?;
+                                Err(error)
                             }
                             Err(error) => Err(error),
                         }

@@ -1,9 +1,10 @@
 //! Parses what selects the documents of a command: filter, hint, sort and variables.
 
 use crate::args::Arg;
+use crate::command::create::check_collation;
 use crate::engine::plan::Hint;
 use crate::engine::write::{Selection, Selector};
-use crate::error::{Code, Error, Result};
+use crate::error::{Error, Result};
 use crate::query::sort::Sort;
 use crate::query::{Scope, Survey, Vars};
 use crate::ttl::TS_FIELD;
@@ -48,10 +49,7 @@ fn check_natural(key: Doc<'_>) -> Result<()> {
 pub fn collation(arg: &Arg<'_>) -> Result<()> {
     match arg.doc()? {
         None => Ok(()),
-        Some(spec) if spec.is_empty() || spec.get("locale").as_str() == Some("simple") => Ok(()),
-        Some(spec) if spec.get("locale").as_str().is_none() => {
-            Err(Error::missing_field("collation", "locale"))
-        }
+        Some(spec) if spec.is_empty() || check_collation(spec)? => Ok(()),
         Some(_) => Err(Error::not_implemented("collation")),
     }
 }
@@ -65,17 +63,7 @@ pub struct Selecting<'a> {
     /// The command offers `$$NOW` and `$$CLUSTER_TIME`.
     pub constants: bool,
     pub multi: bool,
-}
-
-/// Refuses an upsert whose filter has an expression. An upsert copies fields from its filter, and an expression gives none.
-pub fn check_upsert(selection: &Selection) -> Result<()> {
-    match &selection.wanted {
-        Selector::Filter(filter) if filter.has_expression() => Err(Error::new(
-            Code::QueryFeatureNotAllowed,
-            "$expr is not allowed in the query predicate for an upsert",
-        )),
-        _ => Ok(()),
-    }
+    pub upsert: bool,
 }
 
 // === impl Selecting ===
@@ -90,11 +78,17 @@ impl<'a> Selecting<'a> {
             let_vars: None,
             constants: false,
             multi: true,
+            upsert: false,
         }
     }
 
-    /// Parses the parts. An update is parsed in the returned scope, too.
-    pub fn parse(self, vars: &Vars) -> Result<(Selection, Scope)> {
+    /// Parses the parts. `update` parses what is to be done with the documents, in the same scope: MongoDB tells its mistakes
+    /// before those of the filter.
+    pub fn parse<T>(
+        self,
+        vars: &Vars,
+        update: impl FnOnce(&Scope) -> Result<T>,
+    ) -> Result<(Selection, T)> {
         let scope = match self.constants {
             true => Scope::new(),
             false => Scope::without_constants(),
@@ -103,7 +97,11 @@ impl<'a> Selecting<'a> {
             None => (scope, vars.clone()),
             Some(spec) => crate::query::bind_let(vars, &scope, spec)?,
         };
-        let wanted = Selector::parse(self.filter, &scope)?;
+        let update = update(&scope)?;
+        let wanted = match self.upsert {
+            true => Selector::parse(self.filter, &scope.of_upsert())?,
+            false => Selector::parse(self.filter, &scope)?,
+        };
         let sort = self.sort.map(Sort::parse);
         let surveyed = Survey::of(TS_FIELD, |survey| {
             if let Selector::Filter(filter) = &wanted {
@@ -127,6 +125,6 @@ impl<'a> Selecting<'a> {
             names_ts: surveyed.names_field,
             multi: self.multi,
         };
-        Ok((selection, scope))
+        Ok((selection, update))
     }
 }

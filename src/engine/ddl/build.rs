@@ -90,6 +90,8 @@ enum BuildProgress {
 struct UnfinishedIndex {
     number: IndexNumber,
     from: RecordId,
+    /// The smallest key that two documents share, so far.
+    duplicate: Option<Refused>,
 }
 
 // === impl BuildIndexes ===
@@ -188,6 +190,7 @@ impl IndexBuild {
         let unfinished = |number| UnfinishedIndex {
             number,
             from: RecordId::FIRST,
+            duplicate: None,
         };
         Self {
             dates: DateRuleMigration::new(Arc::clone(&collection), dates),
@@ -243,9 +246,25 @@ impl IndexBuild {
         let filled = self
             .collection
             .write(self.now, |writer| {
-                writer
-                    .index_some(current.number, current.from, CHUNK)
-                    .map_err(|reason| build_failure(&self.collection, &reason, &writer.view()))
+                let UnfinishedIndex {
+                    number,
+                    from,
+                    duplicate,
+                } = &mut *current;
+                let filled = writer.index_some(*number, *from, CHUNK, duplicate);
+                let view = writer.view();
+                match (filled, duplicate.take()) {
+                    (Ok(Filled::Whole), Some(reason)) => match is_held(&reason, &view) {
+                        true => Err(build_failure(&self.collection, &reason, &view)),
+                        // The document was removed meanwhile, and other duplicates may be left.
+                        false => Ok(Filled::Before(RecordId::FIRST)),
+                    },
+                    (Ok(filled), found) => {
+                        *duplicate = found;
+                        Ok(filled)
+                    }
+                    (Err(reason), _) => Err(build_failure(&self.collection, &reason, &view)),
+                }
             })
             .map_err(|Dropped| self.collection_dropped())?;
         match filled? {
@@ -347,6 +366,11 @@ impl Drop for IndexBuild {
             .collection
             .write(self.now, |writer| writer.abandon_indexes(&own));
     }
+}
+
+/// Returns whether the document that holds the key is still there.
+fn is_held(reason: &Refused, view: &View<'_>) -> bool {
+    matches!(reason, Refused::Duplicate { holder, .. } if view.get(*holder).is_some())
 }
 
 fn build_failure(collection: &Collection, reason: &Refused, view: &View<'_>) -> Error {

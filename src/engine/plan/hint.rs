@@ -80,7 +80,8 @@ impl Hint {
             Self::Name(name) => name == crate::storage::index::ID_INDEX,
             Self::Key(key) => {
                 let key = key.as_doc();
-                key.count() == 1 && key.get("_id").as_num().is_some()
+                let way = key.get("_id").as_num();
+                key.count() == 1 && way.is_some_and(|way| way.to_f64() == 1.0)
             }
             Self::Natural(_) => false,
         }

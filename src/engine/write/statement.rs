@@ -14,7 +14,7 @@ pub struct Updating {
     pub search: Search,
     pub update: Update,
     pub upsert: bool,
-    shows: Shows,
+    pub shows: Shows,
     /// Whether the first step has run.
     has_begun: bool,
     /// How often an upsert found its key taken by another client.

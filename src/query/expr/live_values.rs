@@ -9,7 +9,7 @@ use std::ops::Deref;
 
 use super::{Env, Expr};
 use crate::error::{Code, Error, Result};
-use crate::value::Val;
+use crate::value::{Val, ValueRef};
 
 /// The limit in bytes, the same as for a stage.
 pub const MAX_LIVE_BYTES: usize = if cfg!(test) { 10 } else { 100 } * 1024 * 1024;
@@ -37,10 +37,12 @@ impl<'a> LiveValues<'a> {
         Ok(kept)
     }
 
-    /// Evaluates these expressions up to the first null, after which nothing matters. `None` means that there is one.
+    /// Evaluates these expressions up to the first null, after which nothing matters. `None` means that there is one. Each
+    /// value before it passes the check.
     pub fn eval_until_null(
         exprs: impl IntoIterator<Item = &'a Expr>,
         env: Env<'a>,
+        check: impl Fn(ValueRef<'_>) -> Result<()>,
     ) -> Result<Option<Self>> {
         let mut kept = Self::default();
         for expr in exprs {
@@ -48,6 +50,7 @@ impl<'a> LiveValues<'a> {
             if value.as_ref().is_nullish() {
                 return Ok(None);
             }
+            check(value.as_ref())?;
             kept.push(value)?;
         }
         Ok(Some(kept))

@@ -5,7 +5,7 @@ use super::array::{build, items};
 use super::node::{Expr, ExprCall};
 use super::{Env, LiveValues, fuel};
 use crate::error::{Error, Result};
-use crate::value::{Val, ValueRef, check_computed, compare, is_true};
+use crate::value::{Doc, Val, ValueRef, check_computed, compare, is_true};
 
 /// The number of further elements after which a union removes duplicates.
 const MANY: usize = 100_000;
@@ -83,19 +83,31 @@ fn same_set<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     bool_val(true)
 }
 
+/// Evaluates the arguments, which must be arrays, up to the first null. Constants come last, as in MongoDB's optimizer, so a
+/// null among the other arguments decides first.
+fn arrays<'a>(
+    call: &'a ExprCall,
+    env: Env<'a>,
+    (code, name): (i32, &str),
+) -> Result<Option<LiveValues<'a>>> {
+    let (constant, other): (Vec<_>, Vec<_>) =
+        call.args.iter().partition(|arg| arg.as_const().is_some());
+    LiveValues::eval_until_null(other.into_iter().chain(constant), env, |value| {
+        if value.as_array().is_some() {
+            return Ok(());
+        }
+        let words = format!("All operands of {name} must be arrays. One argument is of type: ");
+        Err(refuse(code, &words, value))
+    })
+}
+
 pub fn set_intersection<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
-    let Some(values) = LiveValues::eval_until_null(&call.args, env)? else {
+    let Some(values) = arrays(call, env, (17047, "$setIntersection"))? else {
         return Ok(Val::NULL);
     };
     let mut common: Option<Vec<ValueRef<'_>>> = None;
     for value in values.iter() {
-        let set = distinct(value.as_ref()).ok_or_else(|| {
-            refuse(
-                17047,
-                "All operands of $setIntersection must be arrays. One argument is of type: ",
-                value.as_ref(),
-            )
-        })?;
+        let set = distinct(value.as_ref()).unwrap_or_default();
         common = Some(match common {
             None => set,
             Some(before) => before.into_iter().filter(|item| has(&set, *item)).collect(),
@@ -105,23 +117,14 @@ pub fn set_intersection<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>>
 }
 
 pub fn set_union<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
-    // Constants come last, as in MongoDB's optimizer, so a null among the other arguments decides first.
-    let (constant, other): (Vec<_>, Vec<_>) =
-        call.args.iter().partition(|arg| arg.as_const().is_some());
-    let Some(values) = LiveValues::eval_until_null(other.into_iter().chain(constant), env)? else {
+    let Some(values) = arrays(call, env, (17043, "$setUnion"))? else {
         return Ok(Val::NULL);
     };
     let mut all = Vec::new();
     // The number of elements in `all` that are known to be distinct.
     let mut distinct = 0;
     for value in values.iter() {
-        let array = value.as_ref().as_array().ok_or_else(|| {
-            refuse(
-                17043,
-                "All operands of $setUnion must be arrays. One argument is of type: ",
-                value.as_ref(),
-            )
-        })?;
+        let array = value.as_ref().as_array().unwrap_or(Doc::EMPTY);
         fuel::spend(array.count() as u64)?;
         all.extend(items(array));
         // Duplicates are removed from time to time, so that repeated elements do not take more memory.

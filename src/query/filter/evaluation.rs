@@ -29,6 +29,7 @@ pub(super) fn expr(
         ));
     }
     cx.allows("$expr")?;
+    cx.scope.check_expression()?;
     let expr = Expr::parse_filter(arg, cx.scope)?;
     Ok(Some(FilterNode::Expr(Arc::new((expr, arg.to_value())))))
 }

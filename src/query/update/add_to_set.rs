@@ -103,6 +103,10 @@ impl Modify for AddToSet {
         Ok(OnMissing::Create(Val::Own(append(Doc::EMPTY, values))))
     }
 
+    fn builds_an_array(&self) -> bool {
+        true
+    }
+
     fn depth(&self) -> Option<usize> {
         let deepest = self.values.iter().map(|value| depth(value.as_ref())).max();
         Some(1 + deepest.unwrap_or(0))

@@ -24,7 +24,7 @@ pub fn are_slow(filters: &ArrayFilters) -> bool {
 /// Parses the `arrayFilters` array.
 pub fn parse(filters: Doc<'_>, scope: &Scope) -> Result<ArrayFilters> {
     let mut parsed = ArrayFilters::default();
-    for elem in filters {
+    for elem in filters.iter().filter(|elem| !elem.value.is_nullish()) {
         let Some(doc) = elem.value.as_doc() else {
             return Err(Error::wrong_type(
                 "update.updates.arrayFilters",
@@ -83,6 +83,8 @@ fn top_level<'a>(doc: Doc<'a>, found: &mut Option<&'a str>) -> Result<()> {
             }
             "$comment" | "$alwaysTrue" | "$alwaysFalse" => {}
             _ if name.starts_with('$') => {}
+            // MongoDB takes this for the condition that no document meets, which names no field.
+            _ if asks_for_all_of_nothing(elem.value) => {}
             _ => {
                 let first = name.split('.').next().unwrap_or_default();
                 match *found {
@@ -98,6 +100,15 @@ fn top_level<'a>(doc: Doc<'a>, found: &mut Option<&'a str>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Returns whether the condition is `{$all: []}`.
+fn asks_for_all_of_nothing(condition: ValueRef<'_>) -> bool {
+    let condition = condition
+        .as_doc()
+        .filter(|condition| condition.count() == 1);
+    let all = condition.and_then(|condition| condition.get("$all").as_array());
+    all.is_some_and(Doc::is_empty)
 }
 
 // === impl ArrayFilter ===

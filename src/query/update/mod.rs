@@ -39,7 +39,6 @@ pub use edit::Edit;
 pub use modify::UpdateArgument;
 pub use parse::{Apply, Style, Update};
 pub use table::{UPDATES, UpdateParser};
-pub use tree::path_order;
 
 #[cfg(test)]
 mod model;

@@ -28,6 +28,11 @@ pub trait Modify: Send + Sync {
         false
     }
 
+    /// Returns whether the operator builds an array out of elements if the path does not exist.
+    fn builds_an_array(&self) -> bool {
+        false
+    }
+
     /// Returns how deep the values nest that this operator adds, or `None` if that is known only at run time.
     fn depth(&self) -> Option<usize> {
         Some(0)

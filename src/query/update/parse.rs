@@ -17,7 +17,7 @@ use super::pipeline::PipelineUpdate;
 use super::replace::Replacement;
 use super::rewrite::Rewrite;
 use super::table::{PathLeaf, UPDATES, UpdateParser};
-use super::tree::{self, FieldNodes};
+use super::tree::{self, FieldNodes, UpdateNode};
 
 /// Updates larger than this are sorted by path before they are inserted into the tree. Such an update may have a million
 /// fields, and each one is inserted at its place among the others. (Conflicts may then be reported in another order than
@@ -98,10 +98,9 @@ impl Update {
             let operators = Operators::parse(doc, array_filters, scope)?;
             return Ok(Self(UpdateKind::Operators(operators)));
         }
-        if array_filters.is_some_and(|filters| !filters.is_empty()) {
-            return Err(Error::failed_to_parse(
-                "arrayFilters may not be specified for replacement-style updates",
-            ));
+        // They are read, and nothing uses them.
+        if let Some(filters) = array_filters {
+            array_filter::parse(filters, scope)?;
         }
         Ok(Self(UpdateKind::Replacement(Replacement::parse(doc))))
     }
@@ -209,6 +208,15 @@ fn leaves<'a>(
 // === impl Operators ===
 
 impl Operators {
+    /// Returns whether an operator builds an array as this root field.
+    pub(super) fn builds_an_array(&self, field: &str) -> bool {
+        let at = self.root.find(field.as_bytes());
+        let child = at.and_then(|at| self.root.children.get(at));
+        child.is_some_and(
+            |child| matches!(&child.node, UpdateNode::Leaf(leaf) if leaf.builds_an_array()),
+        )
+    }
+
     fn parse(update: Doc<'_>, array_filters: Option<Doc<'_>>, scope: &Scope) -> Result<Self> {
         let filters = match array_filters {
             Some(filters) => Some(Box::new(array_filter::parse(filters, scope)?)),

@@ -214,6 +214,10 @@ impl Modify for Push {
         self.sort.is_none() && self.position.is_none_or(behind)
     }
 
+    fn builds_an_array(&self) -> bool {
+        true
+    }
+
     fn depth(&self) -> Option<usize> {
         let deepest = self.values.iter().map(|value| depth(value.as_ref())).max();
         Some(1 + deepest.unwrap_or(0))

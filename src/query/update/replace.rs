@@ -120,7 +120,10 @@ pub fn replace(
             }
         }
     }
-    check_id_kept(old_id, new_id)?;
+    // That of a new document is refused later, in other words.
+    if !(apply.inserting && new_id.ty() == Type::Array) {
+        check_id_kept(old_id, new_id)?;
+    }
     check::check_depth(new)?;
     let id = if new_id.is_missing() { old_id } else { new_id };
     let start = out.len();

@@ -542,7 +542,7 @@ fn upserts() {
             doc! {"$set": {"a": 0}},
             Ok(doc! {"_id": 7, "a": 0}),
         ),
-        (vec![], doc! {"_id": [1]}, Err(53)),
+        (vec![], doc! {"_id": [1]}, Err(54)),
     ];
     for (equalities, update, want) in rows {
         let wrapped = DocBuf::from(&update);

@@ -1,10 +1,10 @@
 //! The document that an upsert inserts: the filter's equalities, then the update applied to them, with `_id` first.
 
-use crate::error::{Error, Result};
-use crate::value::{Doc, DocBuilder, MAX_DOCUMENT, TS_FIELD, Value};
+use crate::error::{Code, Error, Result};
+use crate::value::{Doc, DocBuilder, MAX_DOCUMENT, TS_FIELD, Type, Value, ValueRef};
 
 use super::check;
-use super::parse::document_of;
+use super::parse::{UpdateKind, document_of};
 use super::{Apply, Update};
 
 // === impl Update ===
@@ -37,6 +37,9 @@ impl Update {
         document_of(&taken, &apply, &mut base)?;
         let updated = self.apply(Doc::new(&base), &apply)?.unwrap_or(base);
         let updated = Doc::new(&updated);
+        if updated.get("_id").ty() == Type::Array {
+            self.check_array_id(updated.get("_id"))?;
+        }
         let bytes = with_id_first(updated, new_id);
         check::check_stored(Doc::new(&bytes))?;
         if bytes.len() > MAX_DOCUMENT {
@@ -46,6 +49,27 @@ impl Update {
             ));
         }
         Ok(bytes)
+    }
+
+    /// Refuses an array as the `_id` of a new document, in the words of the part of MongoDB that finds it. What is left is
+    /// refused with the other values that no `_id` can have.
+    fn check_array_id(&self, id: ValueRef<'_>) -> Result<()> {
+        let which = match &self.0 {
+            UpdateKind::Operators(operators) => {
+                let built = operators.builds_an_array("_id") && id.as_array() != Some(Doc::EMPTY);
+                if !built {
+                    return Ok(());
+                }
+                "field"
+            }
+            UpdateKind::Replacement(_) | UpdateKind::Pipeline(_) => "(immutable) field",
+        };
+        Err(Error::new(
+            Code::NotSingleValueField,
+            format!(
+                "After applying the update to the document, the {which} '_id' was found to be an array or array descendant."
+            ),
+        ))
     }
 }
 

@@ -96,7 +96,8 @@ impl IndexSpec {
 
     /// Writes the specification as listIndexes shows it.
     pub fn describe(&self, out: &mut DocBuilder<'_>) {
-        out.put_i32("v", 2)
+        let shown = self.shown.as_doc();
+        out.put_i32("v", shown.get("v").as_i32().unwrap_or(2))
             .put_doc("key", self.key.as_doc())
             .put_str("name", &self.name);
         for (name, set) in [
@@ -115,7 +116,9 @@ impl IndexSpec {
         if let Some(seconds) = self.expire_after {
             out.put_i32("expireAfterSeconds", seconds);
         }
-        out.put_body(self.shown.as_doc().body());
+        for elem in shown.iter().filter(|elem| elem.name() != "v") {
+            out.put(elem.name(), elem.value);
+        }
     }
 }
 

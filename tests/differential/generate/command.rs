@@ -40,21 +40,21 @@ pub fn round(seed: u64, commands: usize) -> Vec<Step> {
 impl Generator {
     fn step(&mut self) -> Step {
         let mut command = match self.random.below(100) {
-            0..=24 => self.find(),
-            25..=54 => self.aggregate(),
-            55..=58 => self.count(),
-            59..=63 => {
+            0..=21 => self.find(),
+            22..=51 => self.aggregate(),
+            52..=55 => self.count(),
+            56..=59 => {
                 doc! {"distinct": "t", "key": (self.path(Kind::Any)), "query": self.filter(1)}
             }
-            64..=67 => self.insert(),
-            68..=81 => self.updating(),
-            82..=83 => {
-                let (q, limit) = self.target();
-                doc! {"delete": "t", "deletes": [{"q": q, "limit": limit}]}
-            }
-            84..=92 => self.find_and_modify(),
-            _ => self.definition(),
+            60..=63 => self.insert(),
+            64..=77 => self.updating(),
+            78..=80 => self.delete(),
+            81..=89 => self.find_and_modify(),
+            90..=95 => self.definition(),
+            _ => self.inquiry(),
         };
+        let verb = command.keys().next().cloned().unwrap_or_default();
+        self.add_options(&verb, &mut command);
         if self.random.chance(4) {
             self.spoil(&mut command);
         }
@@ -82,16 +82,18 @@ impl Generator {
         if self.random.chance(25) {
             find.insert("batchSize", self.random.below(4) as i32);
         }
-        if self.random.chance(3) {
-            find.insert("singleBatch", self.random.chance(50));
-        }
-        if self.random.chance(3) {
-            find.insert("hint", self.random.pick(&["_id_", "nosuch"]));
-        }
-        if self.random.chance(3) {
-            find.insert("let", doc! {"v": (self.int())});
-        }
         find
+    }
+
+    fn delete(&mut self) -> Document {
+        let mut deletes = Vec::new();
+        for _ in 0..self.random.pick(&[1, 1, 1, 2]) {
+            let (q, limit) = self.target();
+            let mut statement = doc! {"q": q, "limit": limit};
+            self.add_options("deletes", &mut statement);
+            deletes.push(statement);
+        }
+        doc! {"delete": "t", "deletes": deletes}
     }
 
     fn aggregate(&mut self) -> Document {
@@ -145,6 +147,14 @@ impl Generator {
     }
 
     fn updating(&mut self) -> Document {
+        let mut updates = Vec::new();
+        for _ in 0..self.random.pick(&[1, 1, 1, 1, 2]) {
+            updates.push(self.update_statement());
+        }
+        doc! {"update": "t", "updates": updates}
+    }
+
+    fn update_statement(&mut self) -> Document {
         let (q, limit) = self.target();
         let (u, filters) = self.update();
         let mut update = doc! {"q": q, "u": u};
@@ -157,7 +167,8 @@ impl Generator {
         if let Some(filters) = filters {
             update.insert("arrayFilters", filters);
         }
-        doc! {"update": "t", "updates": [update]}
+        self.add_options("updates", &mut update);
+        update
     }
 
     fn find_and_modify(&mut self) -> Document {
@@ -185,7 +196,7 @@ impl Generator {
 
     fn index(&mut self) -> Bson {
         let mut key = Document::new();
-        for _ in 0..self.random.pick(&[1, 1, 2]) {
+        for _ in 0..self.random.pick(&[1, 1, 2, 3]) {
             let kind = self.random.pick(&KINDS);
             let path = self.path(kind);
             key.insert(path, self.random.pick(&[1, -1]));
@@ -199,8 +210,11 @@ impl Generator {
             index.insert("sparse", true);
         }
         if self.random.chance(10) {
-            let filter = match self.random.below(2) {
+            let filter = match self.random.below(5) {
                 0 => bson!({"n": {"$gt": (self.number())}}),
+                1 => bson!({"i": (self.int()), "s": {"$exists": true}}),
+                2 => bson!({"$and": [{"n": {"$lte": (self.int())}}, {"d": {"$type": "date"}}]}),
+                3 => bson!({"b": true}),
                 _ => bson!({"s": {"$exists": true}}),
             };
             index.insert("partialFilterExpression", filter);
@@ -208,24 +222,85 @@ impl Generator {
         if self.random.chance(8) {
             index.insert("hidden", self.random.chance(70));
         }
+        self.add_options("indexes", &mut index);
         index.into()
     }
 
+    /// Returns a command that changes collections or indexes.
     fn definition(&mut self) -> Document {
-        match self.random.below(if self.plain { 9 } else { 12 }) {
-            0 => doc! {"listIndexes": "t"},
-            1 => doc! {"create": (self.random.pick(&["t", "v", "", "$a", "a..b"]))},
-            2 => doc! {"drop": (self.random.pick(&["u", "nosuch"]))},
-            3 => {
-                doc! {"listCollections": 1, "nameOnly": true, "filter": {"name": (self.random.pick(&["t", "u", "v"]))}}
+        match self.random.below(if self.plain { 10 } else { 14 }) {
+            0..=1 => {
+                let name = self
+                    .random
+                    .pick(&["t", "v", "v", "v", "", "$a", "a..b", "system.x"]);
+                doc! {"create": name}
             }
-            4 => doc! {"find": "nosuch", "filter": self.filter(1)},
-            5 => doc! {"explain": self.find(), "verbosity": "queryPlanner"},
+            2 => doc! {"drop": (self.random.pick(&["u", "nosuch", "v"]))},
+            3..=4 => {
+                let from = self
+                    .random
+                    .pick(&["DB.u", "DB.v", "DB.t", "DB.nosuch", "DB."]);
+                let to = self.random.pick(&["DB.v", "DB.v", "DB.u", "DB.$a", "DB"]);
+                doc! {"renameCollection": from, "to": to}
+            }
+            5 => {
+                let change = doc! {"name": (self.random.pick(&["i1", "_id_", "nosuch"])), "hidden": (self.random.chance(50))};
+                doc! {"collMod": (self.random.pick(&["t", "t", "nosuch"])), "index": change}
+            }
             6 => doc! {"collMod": "t"},
             7 => doc! {"dropIndexes": "t", "index": (self.random.pick(&["_id_", "nosuch", "*"]))},
-            8 => doc! {"validate": "t"},
-            9 => doc! {"dropIndexes": "t", "index": (self.random.pick(&["i1", "i2", "i3"]))},
-            _ => doc! {"createIndexes": "t", "indexes": [(self.index())]},
+            8 => doc! {"dropDatabase": 1},
+            9 => doc! {"createIndexes": "v", "indexes": [{"key": {"_id": 1}, "name": "_id_"}]},
+            10 => doc! {"dropIndexes": "t", "index": (self.random.pick(&["i1", "i2", "i3"]))},
+            _ => {
+                let mut indexes = vec![self.index()];
+                if self.random.chance(20) {
+                    indexes.push(self.index());
+                }
+                doc! {"createIndexes": "t", "indexes": indexes}
+            }
+        }
+    }
+
+    /// Returns a command that asks about collections, cursors and plans.
+    fn inquiry(&mut self) -> Document {
+        match self.random.below(13) {
+            0 => doc! {"listIndexes": (self.random.pick(&["t", "t", "nosuch", ""]))},
+            1 => {
+                let name = self.random.pick(&["t", "u", "v"]);
+                doc! {"listCollections": 1, "nameOnly": true, "filter": {"name": name}}
+            }
+            2 => doc! {"find": "nosuch", "filter": self.filter(1)},
+            3..=5 => {
+                let inner = match self.random.below(6) {
+                    0 => self.count(),
+                    1 => {
+                        doc! {"distinct": "t", "key": (self.path(Kind::Any)), "query": self.filter(1)}
+                    }
+                    2 => self.aggregate(),
+                    3 => self.find_and_modify(),
+                    4 => match self.random.chance(50) {
+                        true => {
+                            doc! {"delete": "t", "deletes": [{"q": self.filter(1), "limit": 1}]}
+                        }
+                        false => doc! {"update": "t", "updates": [(self.update_statement())]},
+                    },
+                    _ => self.find(),
+                };
+                let how = self.random.pick(&["queryPlanner", "executionStats"]);
+                doc! {"explain": inner, "verbosity": how}
+            }
+            6 => doc! {"validate": (self.random.pick(&["t", "t", "nosuch"]))},
+            7 => doc! {"getMore": (self.random.pick(&[1_i64, 0, -1])), "collection": "t"},
+            8 => doc! {"killCursors": "t", "cursors": [1_i64]},
+            9 => doc! {"dataSize": (self.random.pick(&["DB.t", "DB.nosuch", ""]))},
+            10 => doc! {"collStats": (self.random.pick(&["t", "t", "nosuch"]))},
+            11 => doc! {"dbStats": 1},
+            _ => match self.random.below(3) {
+                0 => doc! {"ping": (self.any(1))},
+                1 => doc! {"listDatabases": 1, "nameOnly": true, "filter": {"name": "admin"}},
+                _ => doc! {"nosuch": 1},
+            },
         }
     }
 }

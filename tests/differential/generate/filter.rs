@@ -56,7 +56,31 @@ impl Generator {
     }
 
     fn schema(&mut self) -> Bson {
-        let (field, rule) = match self.random.below(8) {
+        let (field, rule) = match self.random.below(14) {
+            8 => (
+                "o",
+                bson!({"additionalProperties": false, "properties": {"x": {}}}),
+            ),
+            9 => (
+                "o",
+                bson!({"patternProperties": {"^[xy]": {"bsonType": "number"}}, "minProperties": 1, "maxProperties": 2}),
+            ),
+            10 => (
+                "a",
+                bson!({"items": [{"type": "number"}, {"type": "string"}], "additionalItems": false, "maxItems": 2}),
+            ),
+            11 => (
+                "n",
+                bson!({"anyOf": [{"maximum": (self.number())}, {"bsonType": "string"}], "not": {"enum": [1]}}),
+            ),
+            12 => (
+                "x",
+                bson!({"oneOf": [{"type": "object"}, {"type": "array"}], "allOf": [{"title": "a"}], "description": "b"}),
+            ),
+            13 => (
+                "o",
+                bson!({"dependencies": {"x": ["y"], "y": {"required": ["z"]}}}),
+            ),
             0 => (
                 "n",
                 bson!({"minimum": (self.number()), "exclusiveMinimum": (self.random.chance(50))}),

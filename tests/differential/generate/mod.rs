@@ -4,6 +4,7 @@
 mod command;
 mod expression;
 mod filter;
+mod options;
 mod pipeline;
 mod projection;
 mod spoil;

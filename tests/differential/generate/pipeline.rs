@@ -81,7 +81,14 @@ impl Generator {
             0 => doc! {"$out": "u"},
             _ => {
                 let mut merge = doc! {"into": "u"};
-                if self.random.chance(60) {
+                if self.random.chance(15) {
+                    let path = self.path(Kind::Number);
+                    merge.insert(
+                        "whenMatched",
+                        vec![doc! {"$set": {path: "$$new.n", "w": "$$v"}}],
+                    );
+                    merge.insert("let", doc! {"v": (self.expression(Kind::Any, 1))});
+                } else if self.random.chance(60) {
                     let how =
                         self.random
                             .pick(&["replace", "keepExisting", "merge", "fail", "nope"]);
@@ -157,7 +164,19 @@ impl Generator {
                     }),
                 }
             }
-            "$lookup" => match self.random.below(3) {
+            "$lookup" => match self.random.below(6) {
+                1 => {
+                    bson!({"from": (self.random.pick(&["u", "nosuch"])), "localField": (self.path(kind)),
+                    "foreignField": (self.path(kind)), "as": "found"})
+                }
+                2 => {
+                    let (local, stages) = (
+                        self.path(kind),
+                        [doc! {"$sort": {"_id": 1}}, doc! {"$match": self.filter(1)}],
+                    );
+                    bson!({"from": "u", "let": {"v": (self.expression(kind, 1))}, "localField": local, "foreignField": "n",
+                    "as": "found", "pipeline": (stages.to_vec())})
+                }
                 0 => {
                     bson!({"from": "u", "let": {"v": (self.expression(kind, 0))}, "as": "found", "pipeline": [
                     {"$match": {"$expr": {"$eq": ["$$v", "$n"]}}}, {"$sort": {"_id": 1}}, {"$project": {"n": 1}}]})
@@ -168,7 +187,15 @@ impl Generator {
                 }
             },
             "$count" => "total".into(),
-            "$facet" => bson!({"p": [{"$match": self.filter(1)}], "q": [{"$count": "n"}]}),
+            "$facet" => match self.random.below(3) {
+                0 => bson!({"p": [{"$match": self.filter(1)}], "q": [{"$count": "n"}]}),
+                1 => bson!({"p": [], "q": [{"$limit": 1}, {"$project": self.projection(false)}]}),
+                _ => {
+                    let name = self.random.pick(STREAMING);
+                    bson!({"p": [(self.stage(name))]})
+                }
+            },
+            "$unionWith" if self.random.chance(20) => "u".into(),
             "$unionWith" => {
                 bson!({"coll": "u", "pipeline": [{"$match": self.filter(1)}, {"$sort": {"_id": 1}}]})
             }
@@ -183,7 +210,17 @@ impl Generator {
                 bucket.into()
             }
             "$bucketAuto" => {
-                bson!({"groupBy": (self.expression(Kind::Number, 0)), "buckets": (self.random.below(4) as i32 + 1)})
+                let mut bucket = doc! {"groupBy": (self.expression(Kind::Number, 0)), "buckets": (self.random.below(4) as i32 + 1)};
+                if self.random.chance(20) {
+                    let series = self
+                        .random
+                        .pick(&["R5", "1-2-5", "POWERSOF2", "E12", "nope"]);
+                    bucket.insert("granularity", series);
+                }
+                if self.random.chance(30) {
+                    bucket.insert("output", doc! {"p": (self.accumulator(0))});
+                }
+                bucket.into()
             }
             _ => self.expression(kind, 1),
         };

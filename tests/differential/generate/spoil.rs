@@ -8,18 +8,10 @@ impl Generator {
     pub fn spoil(&mut self, command: &mut Document) {
         match self.random.below(8) {
             0 => {
-                let name = self.random.pick(&[
-                    "nosuch",
-                    "limit",
-                    "batchSize",
-                    "sort",
-                    "hint",
-                    "ordered",
-                    "let",
-                    "comment",
-                    "multi",
-                    "readConcern",
-                ]);
+                let name = match self.random.below(8) {
+                    0 => "nosuch",
+                    _ => self.any_option(),
+                };
                 command.insert(name, self.any(1));
             }
             _ => self.spoil_inside(command, true),

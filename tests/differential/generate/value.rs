@@ -5,6 +5,7 @@ use bson::spec::BinarySubtype;
 use bson::{Binary, Bson, DateTime, Document, JavaScriptCodeWithScope, Regex, Timestamp, bson};
 
 use super::Generator;
+use crate::support::literal::db_pointer;
 
 /// The kind of value that is expected at a position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -207,7 +208,7 @@ impl Generator {
                 true => Bson::MinKey,
                 false => Bson::MaxKey,
             },
-            16 => match self.random.below(5) {
+            16 => match self.random.below(6) {
                 0 => Bson::JavaScriptCode("f()".to_owned()),
                 1 => Bson::JavaScriptCodeWithScope(JavaScriptCodeWithScope {
                     code: "f()".to_owned(),
@@ -215,6 +216,7 @@ impl Generator {
                 }),
                 2 => Bson::Symbol("sym".to_owned()),
                 3 => Bson::Undefined,
+                4 => db_pointer(),
                 _ => Bson::String("\u{0}".to_owned()),
             },
             17..=19 => Bson::Int32(self.random.below(4) as i32),

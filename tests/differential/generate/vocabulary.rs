@@ -6,6 +6,10 @@
 
 use std::collections::BTreeSet;
 
+use bson::Bson;
+
+use super::command::round;
+use super::options::OPTIONS;
 use super::value::Kind::{self, Any, Array, Bool, Date, Int, Number, Object, Text};
 use super::{filter, pipeline, update};
 use crate::support::vocabularies::vocabularies;
@@ -119,9 +123,39 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("$db", "part of a DBRef"),
 ];
 
-/// Checks that every built operator is generated, or left out with a reason.
+/// Commands that are built and never sent, and the reasons.
+#[rustfmt::skip]
+const COMMANDS_LEFT_OUT: &[(&str, &[&str])] = &[
+    ("since 8.0", &["bulkWrite"]),
+    ("needs a replica set, and mongod is a standalone", &[
+        "abortTransaction", "commitTransaction", "replSetGetConfig", "replSetGetStatus", "replSetInitiate",
+    ]),
+    ("needs a router", &[
+        "balancerStatus", "enableSharding", "getShardMap", "isdbgrid", "listShards", "shardCollection",
+    ]),
+    ("changes or shows users, whom other tests of the same mongod have, too", &[
+        "authenticate", "connectionStatus", "createUser", "dropAllRolesFromDatabase", "dropAllUsersFromDatabase", "dropUser",
+        "grantRolesToUser", "invalidateUserCache", "logout", "revokeRolesFromUser", "rolesInfo", "saslContinue", "saslStart",
+        "updateUser", "usersInfo",
+    ]),
+    ("tells of the server, not of the data", &[
+        "buildInfo", "connPoolStats", "currentOp", "features", "getCmdLineOpts", "getDefaultRWConcern", "getLog",
+        "getParameter", "hello", "hostInfo", "isMaster", "listCommands", "lockInfo", "planCacheClear", "planCacheClearFilters",
+        "planCacheListFilters", "profile", "serverStatus", "top", "validateDBMetadata", "whatsmyuri",
+    ]),
+    ("changes the server for other tests", &["configureFailPoint", "killOp", "setParameter"]),
+    ("ends sessions, also those of other tests", &[
+        "endSessions", "killAllSessions", "killAllSessionsByPattern", "killSessions", "refreshSessions", "startSession",
+    ]),
+    ("Sundown's own", &["customAction", "getLastRequestStatistics", "timeTravel"]),
+];
+
+/// Checks that every built word is in a table of the generator, or left out with a reason.
 pub fn check_complete() {
     let out: BTreeSet<_> = LEFT_OUT.iter().map(|(name, _)| *name).collect();
+    let commands = COMMANDS_LEFT_OUT.iter().flat_map(|(_, names)| *names);
+    let out: BTreeSet<_> = out.iter().chain(commands).copied().collect();
+    let sent = words_sent();
     for listed in vocabularies() {
         let said: Vec<&str> = match listed.name {
             "expressions" => OPERATORS.iter().map(|row| row.0).collect(),
@@ -129,17 +163,52 @@ pub fn check_complete() {
             "stages" => pipeline::STAGES.to_vec(),
             "filters" => filter::OPERATORS.to_vec(),
             "updates" => update::OPERATORS.to_vec(),
-            // Commands are written by hand.
-            _ => continue,
+            _ => sent.iter().map(String::as_str).collect(),
         };
-        let left: Vec<_> = listed
-            .ready()
-            .filter(|name| !said.contains(name) && !out.contains(name))
-            .collect();
+        let wanted = || listed.ready().filter(|name| !out.contains(name));
+        let left: Vec<_> = wanted().filter(|name| !said.contains(name)).collect();
+        assert!(
+            left.is_empty(),
+            "{} that no table has: {left:?}",
+            listed.name
+        );
+        let left: Vec<_> = wanted().filter(|name| !sent.contains(*name)).collect();
         assert!(
             left.is_empty(),
             "{} that no command has: {left:?}",
             listed.name
         );
     }
+    for (command, options) in OPTIONS {
+        let left: Vec<_> = options.iter().filter(|row| !sent.contains(row.0)).collect();
+        assert!(
+            left.is_empty(),
+            "options of {command} that are never sent: {left:?}"
+        );
+    }
+}
+
+/// Returns every field name of the commands of many rounds, at any depth.
+fn words_sent() -> BTreeSet<String> {
+    fn collect(value: &Bson, found: &mut BTreeSet<String>) {
+        match value {
+            Bson::Document(document) => {
+                for (name, value) in document {
+                    if !found.contains(name) {
+                        found.insert(name.clone());
+                    }
+                    collect(value, found);
+                }
+            }
+            Bson::Array(list) => list.iter().for_each(|value| collect(value, found)),
+            _ => {}
+        }
+    }
+    let mut found = BTreeSet::new();
+    for seed in 1..2_000 {
+        for step in round(seed, 12) {
+            collect(&step.command.into(), &mut found);
+        }
+    }
+    found
 }

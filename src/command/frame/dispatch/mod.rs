@@ -21,7 +21,10 @@ use super::guard::{self, Rights};
 use super::operations::Operation;
 use super::task::RunningCommand;
 use super::write_concern::UnmetConcern;
-use super::{Access, Command, Context, Flags, Outcome, Task, cluster_time, reply, transaction};
+use super::{
+    Access, Command, Context, Flags, Outcome, Task, cluster_time, collection_uuid, reply,
+    transaction,
+};
 use crate::clock::monotonic;
 use crate::command::fail_point::Fault;
 use crate::command::{COMMANDS, cosmos};
@@ -31,7 +34,7 @@ use crate::error::{Code, Error, Hangup, Result};
 use crate::handler::{self, Handler, Peer, Progress, Traffic, Work};
 use crate::interrupt::Limit;
 use crate::session::{Busy, Session};
-use crate::value::{Doc, DocBuilder};
+use crate::value::{Doc, DocBuilder, Type};
 use crate::vocabulary::Status;
 use crate::wait::Wait;
 use crate::wire::{CompressedMessage, Request};
@@ -269,8 +272,16 @@ fn run(
     let Status::Ready(run) = command.status else {
         return Err(planned(context, client, command));
     };
+    let named;
     let mut own = SmallVec::new();
     let generic = Generic::parse(command, &context.config.topology, request, &mut own)?;
+    if let Some(target) = own.first_mut()
+        && target.value.ty() == Type::Binary
+        && command.facts.flags.has(Flags::BY_UUID)
+    {
+        named = collection_uuid::resolve(context, generic.database, target.value)?;
+        *target = target.with_value(named.as_ref());
+    }
     if generic.help {
         put_help(command, out);
         return Ok(Attempt::Replied);
@@ -323,7 +334,7 @@ fn run(
     {
         call.snapshot = concern.open_snapshot(&context.catalog)?;
     }
-    // A client may ask for an unacknowledged write and still get a reply. That reply is only `ok`.
+    // A client may ask for an unacknowledged write and still get a reply. That reply counts nothing.
     let terse = call.generic.write_concern.unacknowledged
         && command.facts.access == Access::Write
         && command.name != "findAndModify";

@@ -15,6 +15,8 @@ use crate::value::Decimal;
 /// A parsed schema that values must satisfy.
 #[derive(Debug, Default)]
 pub struct Schema {
+    /// It describes the whole document, not a value inside.
+    of_root: bool,
     types: Option<TypeSet>,
     // Numbers.
     maximum: Option<Comparison>,

@@ -38,11 +38,11 @@ static KEYWORDS: &[Keyword] = &[
         Ok(())
     }),
     ("allOf", |s, key, v, _| {
-        s.all_of = schemas(key, v)?;
+        s.all_of = schemas(key, v, s.of_root)?;
         Ok(())
     }),
     ("anyOf", |s, key, v, _| {
-        s.any_of = schemas(key, v)?;
+        s.any_of = schemas(key, v, s.of_root)?;
         Ok(())
     }),
     ("bsonType", |s, key, v, schema| {
@@ -55,7 +55,7 @@ static KEYWORDS: &[Keyword] = &[
         Ok(())
     }),
     ("dependencies", |s, key, v, _| {
-        s.dependencies = dependencies(key, v)?;
+        s.dependencies = dependencies(key, v, s.of_root)?;
         Ok(())
     }),
     ("description", |_, key, v, _| text(key, v).map(drop)),
@@ -140,6 +140,9 @@ static KEYWORDS: &[Keyword] = &[
                 "$jsonSchema keyword '{key}' must have a positive value"
             )));
         }
+        if s.of_root {
+            return Ok(());
+        }
         if divisor.is_nan() {
             return Err(Error::bad_value("divisor cannot be NaN"));
         }
@@ -156,16 +159,19 @@ static KEYWORDS: &[Keyword] = &[
                 v.ty().alias()
             ))
         })?;
-        s.not = Some(Box::new(Schema::parse(doc)?));
+        s.not = Some(Box::new(Schema::of(doc, s.of_root)?));
         Ok(())
     }),
     ("oneOf", |s, key, v, _| {
-        s.one_of = schemas(key, v)?;
+        s.one_of = schemas(key, v, s.of_root)?;
         Ok(())
     }),
     ("pattern", |s, key, v, _| {
         let source = v.as_str().ok_or_else(|| must_be(key, "a string"))?;
-        s.pattern = Some(Pattern::new(source, "")?);
+        // The root is no string, so nobody reads its pattern.
+        if !s.of_root {
+            s.pattern = Some(Pattern::new(source, "")?);
+        }
         Ok(())
     }),
     ("patternProperties", |s, key, v, _| {
@@ -182,7 +188,8 @@ static KEYWORDS: &[Keyword] = &[
                     error.message()
                 ))
             })?;
-            s.pattern_properties.push((pattern, Schema::parse(doc)?));
+            s.pattern_properties
+                .push((pattern, Schema::of(doc, false)?));
         }
         Ok(())
     }),
@@ -194,7 +201,7 @@ static KEYWORDS: &[Keyword] = &[
                     "Nested schema for $jsonSchema property '{name}' must be an object"
                 ))
             })?;
-            s.properties.push((name.into(), Schema::parse(doc)?));
+            s.properties.push((name.into(), Schema::of(doc, false)?));
         }
         s.properties.sort_by(|a, b| a.0.cmp(&b.0));
         Ok(())
@@ -220,8 +227,16 @@ const UNSUPPORTED: &[&str] = &["$ref", "$schema", "default", "definitions", "for
 // === impl Schema ===
 
 impl Schema {
+    /// Parses the schema of a whole document.
     pub(in crate::query::filter) fn parse(doc: Doc<'_>) -> Result<Self> {
-        let mut schema = Self::default();
+        Self::of(doc, true)
+    }
+
+    fn of(doc: Doc<'_>, of_root: bool) -> Result<Self> {
+        let mut schema = Self {
+            of_root,
+            ..Self::default()
+        };
         let mut seen: Vec<&str> = Vec::new();
         for elem in doc {
             let name = elem.name();
@@ -279,10 +294,10 @@ fn additional(value: ValueRef<'_>) -> Option<Result<Additional>> {
         return Some(Ok(Additional::Allowed(allowed)));
     }
     let doc = value.as_doc()?;
-    Some(Schema::parse(doc).map(|schema| Additional::Schema(Box::new(schema))))
+    Some(Schema::of(doc, false).map(|schema| Additional::Schema(Box::new(schema))))
 }
 
-fn schemas(key: &str, value: ValueRef<'_>) -> Result<Vec<Schema>> {
+fn schemas(key: &str, value: ValueRef<'_>, of_root: bool) -> Result<Vec<Schema>> {
     let array = value.as_array().ok_or_else(|| must_be(key, "an array"))?;
     if array.is_empty() {
         return Err(Error::bad_value(format!(
@@ -292,7 +307,7 @@ fn schemas(key: &str, value: ValueRef<'_>) -> Result<Vec<Schema>> {
     array
         .iter()
         .map(|elem| match elem.value.as_doc() {
-            Some(doc) => Schema::parse(doc),
+            Some(doc) => Schema::of(doc, of_root),
             None => Err(must_be(
                 key,
                 &format!(
@@ -306,7 +321,7 @@ fn schemas(key: &str, value: ValueRef<'_>) -> Result<Vec<Schema>> {
 
 fn items(key: &str, value: ValueRef<'_>) -> Result<Items> {
     if let Some(doc) = value.as_doc() {
-        return Ok(Items::Every(Box::new(Schema::parse(doc)?)));
+        return Ok(Items::Every(Box::new(Schema::of(doc, false)?)));
     }
     let Some(array) = value.as_array() else {
         return Err(must_be(
@@ -317,7 +332,7 @@ fn items(key: &str, value: ValueRef<'_>) -> Result<Items> {
     array
         .iter()
         .map(|elem| match elem.value.as_doc() {
-            Some(doc) => Schema::parse(doc),
+            Some(doc) => Schema::of(doc, false),
             None => Err(Error::type_mismatch(format!(
                 "$jsonSchema keyword '{key}' requires that each element of the array is an object, but found a {}",
                 elem.value.ty().alias()
@@ -383,13 +398,17 @@ fn values(key: &str, value: ValueRef<'_>) -> Result<HashSet<Vec<u8>>> {
     Ok(values)
 }
 
-fn dependencies(key: &str, value: ValueRef<'_>) -> Result<Vec<(Box<str>, Dependency)>> {
+fn dependencies(
+    key: &str,
+    value: ValueRef<'_>,
+    of_root: bool,
+) -> Result<Vec<(Box<str>, Dependency)>> {
     let doc = value.as_doc().ok_or_else(|| must_be(key, "an object"))?;
     doc.iter()
         .map(|elem| {
             let name = elem.name();
             let dependency = if let Some(doc) = elem.value.as_doc() {
-                Dependency::Schema(Box::new(Schema::parse(doc)?))
+                Dependency::Schema(Box::new(Schema::of(doc, of_root)?))
             } else if let Some(array) = elem.value.as_array() {
                 Dependency::Present(present(key, name, array)?)
             } else {
