@@ -57,6 +57,8 @@ struct SumSizes {
 }
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    let target = call.target().as_str();
+    target.map(super::rename_collection::parse).transpose()?;
     let arguments = DataSize::read(call)?;
     let namespace = required(arguments.namespace, "dataSize", "dataSize")?;
     let namespace = super::rename_collection::parse(namespace)?;

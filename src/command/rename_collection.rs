@@ -58,6 +58,8 @@ struct Rename<'a> {
 }
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    // A wrong name of the source is told before other mistakes.
+    call.target().as_str().map(named).transpose()?;
     let rename = Rename::read(call)?;
     let from = required(rename.from, "renameCollection", "renameCollection")?;
     let to = required(rename.to, "renameCollection", "to")?;

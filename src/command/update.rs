@@ -181,13 +181,13 @@ impl<'a> Statement<'a> for Update<'a> {
             upsert: self.upsert,
         };
         let (selection, update) = selecting.parse(vars, |scope| {
-            let update = Change::parse(self.update, self.array_filters, scope)?;
-            if self.constants.is_some() && update.style() != Style::Pipeline {
+            if self.constants.is_some() && self.update.as_array().is_none() {
                 return Err(Error::location(
                     51198,
                     "Constant values may only be specified for pipeline updates",
                 ));
             }
+            let update = Change::parse(self.update, self.array_filters, scope)?;
             if multi && update.style() == Style::Replacement {
                 return Err(Error::failed_to_parse(
                     "multi update is not supported for replacement-style update",

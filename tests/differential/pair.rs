@@ -71,7 +71,8 @@ impl Pair {
         self.theirs.clear();
         self.last = (0, 0);
         for (at, step) in steps.iter().enumerate() {
-            if ends_mongod(&step.command.clone().into()) || is_hasty(&step.command) {
+            let command = Bson::Document(step.command.clone());
+            if ends_mongod(&command) || is_hasty(&step.command) || expires(&command) {
                 return None;
             }
             self.commands += 1;
@@ -257,6 +258,22 @@ fn ends_mongod(value: &Bson) -> bool {
             root.is_some_and(logic) || document.values().any(ends_mongod)
         }
         Bson::Array(list) => list.iter().any(ends_mongod),
+        _ => false,
+    }
+}
+
+/// Returns true if the command makes an index that ends documents, which mongod does up to a minute late.
+fn expires(value: &Bson) -> bool {
+    match value {
+        Bson::Document(document) => {
+            let soon = match document.get("expireAfterSeconds") {
+                Some(Bson::Int32(seconds)) => *seconds != i32::MAX,
+                Some(Bson::Int64(_) | Bson::Double(_) | Bson::Decimal128(_)) => true,
+                _ => false,
+            };
+            soon || document.values().any(expires)
+        }
+        Bson::Array(list) => list.iter().any(expires),
         _ => false,
     }
 }

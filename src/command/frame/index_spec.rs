@@ -216,7 +216,6 @@ impl<'a> IndexOptions<'a> {
         };
         let key = self.key.ok_or_else(|| required("key"))?;
         let name = self.name.ok_or_else(|| required("name"))?;
-        check_key(key)?;
         match name {
             "" => Err(cannot("index name cannot be empty")),
             _ if name.contains('\0') => Err(cannot("index name cannot contain NUL bytes")),
@@ -261,7 +260,11 @@ impl<'a> IndexOptions<'a> {
         };
         match name {
             "name" => self.name = Some(value.as_str().ok_or_else(|| mismatch("a string"))?),
-            "key" => self.key = Some(value.as_doc().ok_or_else(|| mismatch("an object"))?),
+            "key" => {
+                let key = value.as_doc().ok_or_else(|| mismatch("an object"))?;
+                check_key(key)?;
+                self.key = Some(key);
+            }
             "unique" => self.unique = flag()?,
             "sparse" => {
                 self.sparse = flag()?;
@@ -353,10 +356,7 @@ impl<'a> IndexOptions<'a> {
     fn check_id(&self, spec: Doc<'_>) -> Result<()> {
         for elem in spec {
             if !self.ignored.contains(&elem.name())
-                && !matches!(
-                    elem.name(),
-                    "key" | "name" | "v" | "ns" | "collation" | "background"
-                )
+                && !matches!(elem.name(), "key" | "name" | "v" | "ns" | "collation")
             {
                 return Err(Error::new(
                     Code::InvalidIndexSpecificationOption,
