@@ -78,6 +78,9 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     }
     check_written(call.database(), collection)?;
     let statement = args.parse(call)?;
+    if call.retry.is_some() && call.context.fail_points.is_on() {
+        call.context.fail_points.strike_write(call.client.id)?;
+    }
     let is_slow = statement.is_slow;
     write::run(
         call,

@@ -79,6 +79,11 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         call.context.cursors.put_back(open)?;
         return Err(refusal);
     }
+    let points = &call.context.fail_points;
+    if let Err(refusal) = points.refuse_more(call.body(), Doc::new(&open.info.command)) {
+        call.context.cursors.finish(id);
+        return Err(refusal);
+    }
     let mut until = None;
     if open.info.awaits {
         // Here `maxTimeMS` is the time to wait for rows. Reaching it is no error.
@@ -88,7 +93,9 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         };
         call.deadline = None;
         until = (millis > 0).then(|| monotonic() + Duration::from_millis(millis));
-    } else if let Some(left) = open.info.time_left() {
+    } else if let Some(left) = open.info.time_left()
+        && let Some(left) = points.time_left(left)
+    {
         // The time limit of the command that opened the cursor also covers its getMores.
         if left.is_zero() {
             call.context.cursors.finish(id);

@@ -66,7 +66,7 @@ impl Statements for Bulk {
     }
 
     fn reply(&mut self, reply: &mut DocBuilder<'_>) {
-        self.results.reply(&self.answer, reply);
+        self.results.reply(&mut self.answer, reply);
     }
 }
 

@@ -59,7 +59,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
                 "BulkWrite ops entry {index} has an invalid nsInfo index."
             )));
         }
-        if op.is_multi() && call.transaction_number().is_some() {
+        if op.is_multi() && call.transaction_number().is_some() && !call.is_in_transaction() {
             return Err(Error::new(
                 Code::InvalidOptions,
                 "Cannot use retryable writes with multi=true",
@@ -74,6 +74,8 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     {
         call.context.counters.add(shard, counted, n);
     }
+    let namespace = call.namespace(CURSOR);
+    let info = cursor::info(call, &namespace);
     let bulk = Bulk {
         namespaces,
         let_vars: options.let_vars.map(DocBuf::from),
@@ -86,10 +88,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             context: Arc::clone(call.context),
             at: call.read_point(),
             batch_size,
-            namespace: call.namespace(CURSOR),
-            session: call.session(),
-            owner: call.owner(),
-            command: call.request.body.clone(),
+            info: Some(info),
         },
     };
     write::run(call, CURSOR, documents, bulk, false, reply)

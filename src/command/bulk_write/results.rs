@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use crate::command::write::{Numbers, Repeats};
 use crate::command::{Context, cursor, reply};
 use crate::effort::Effort;
 use crate::engine::ReadPoint;
 use crate::error::Error;
-use crate::session::{self, CursorInfo, Fill, ReplyBatch, Retry, SessionId};
+use crate::session::{self, CursorInfo, Fill, ReplyBatch, Retry};
 use crate::value::{Doc, DocBuf, DocBuilder, Value};
 
 pub struct Results {
@@ -37,10 +35,8 @@ pub struct ReplyContext {
     pub context: Arc<Context>,
     pub at: ReadPoint,
     pub batch_size: Option<u32>,
-    pub namespace: String,
-    pub session: Option<SessionId>,
-    pub owner: Option<[u8; 32]>,
-    pub command: Bytes,
+    /// The cursor that keeps the results that do not fit. Taken when it opens.
+    pub info: Option<CursorInfo>,
 }
 
 // === impl Results ===
@@ -56,7 +52,7 @@ impl Results {
         }
     }
 
-    pub fn reply(&mut self, answer: &ReplyContext, reply: &mut DocBuilder<'_>) {
+    pub fn reply(&mut self, answer: &mut ReplyContext, reply: &mut DocBuilder<'_>) {
         answer.put_cursor(std::mem::take(&mut self.rows), reply);
         for (name, n) in [
             ("nErrors", self.sums.errors),
@@ -173,7 +169,7 @@ fn place_of(index: usize) -> i32 {
 
 impl ReplyContext {
     /// Writes the first results. A cursor keeps those that do not fit.
-    fn put_cursor(&self, rows: Vec<DocBuf>, reply: &mut DocBuilder<'_>) {
+    fn put_cursor(&mut self, rows: Vec<DocBuf>, reply: &mut DocBuilder<'_>) {
         let mut source = cursor::listed(rows);
         let limit = self.batch_size.unwrap_or(u32::MAX);
         let mut answer = reply.doc("cursor");
@@ -181,15 +177,16 @@ impl ReplyContext {
             let mut batch = ReplyBatch::new(out, limit);
             source.fill(self.at, &mut batch, &mut Effort::default())
         });
-        let mut id = 0;
-        if matches!(filled, Ok(Fill::Full)) {
-            let command = self.command.clone();
-            let mut info = CursorInfo::new(&self.namespace, self.session, command, self.at);
-            info.owner = self.owner;
-            // If the server can keep no further cursor, the sums still tell the client about the rows that are missing here.
-            id = self.context.cursors.keep(source, info).unwrap_or(0);
+        if let Some(info) = self.info.take() {
+            let namespace = Arc::clone(&info.namespace);
+            let id = match filled {
+                // If the server can keep no further cursor, the sums still tell the client about the rows that are missing
+                // here.
+                Ok(Fill::Full) => self.context.cursors.keep(source, info).unwrap_or(0),
+                _ => 0,
+            };
+            answer.put_i64("id", id).put_str("ns", &namespace);
         }
-        answer.put_i64("id", id).put_str("ns", &self.namespace);
         answer.end();
     }
 }

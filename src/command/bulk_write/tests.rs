@@ -136,3 +136,45 @@ fn refusals() {
         assert_eq!(reply.get_i32("code").ok(), Some(code), "{fields}: {reply}");
     }
 }
+
+/// A transaction may change many documents with one operation, and reads the results that do not fit as its own cursor.
+#[test]
+fn bulk_writes_are_part_of_a_transaction() {
+    let mut server = server(Config {
+        topology: Topology::ReplicaSet {
+            name: "rs0".into(),
+            advertise: None,
+        },
+        ..Config::default()
+    });
+    let session = doc! {"id": bson::Uuid::new()};
+    let ops = bson!([
+        {"insert": 0, "document": {"_id": 1, "x": 1}},
+        {"insert": 0, "document": {"_id": 2, "x": 1}},
+        {"update": 0, "filter": {"x": 1}, "updateMods": {"$set": {"y": 1}}, "multi": true},
+        {"delete": 0, "filter": {"y": 1}, "multi": true},
+    ]);
+    let mut command = doc! {
+        "bulkWrite": 1, "ops": ops, "nsInfo": [{"ns": "d.a"}], "cursor": {"batchSize": 1},
+        "lsid": session.clone(), "txnNumber": 1_i64, "$db": "admin",
+    };
+    let refused = ask(&mut server, command.clone());
+    assert_eq!(refused.get_i32("code").ok(), Some(72), "{refused}");
+    command.insert("txnNumber", 2_i64);
+    command.insert("autocommit", false);
+    command.insert("startTransaction", true);
+    let reply = ask(&mut server, command);
+    assert_eq!(sums(&reply), [0, 2, 2, 2, 0, 2], "{reply}");
+    let id = reply.get_document("cursor").unwrap().get_i64("id").unwrap();
+    let more = doc! {
+        "getMore": id, "collection": "$cmd.bulkWrite",
+        "lsid": session.clone(), "txnNumber": 2_i64, "autocommit": false, "$db": "admin",
+    };
+    let rest = ask(&mut server, more);
+    let rows = rest.get_document("cursor").unwrap().get_array("nextBatch");
+    assert_eq!(rows.unwrap().len(), 3, "{rest}");
+    let commit = doc! {
+        "commitTransaction": 1, "lsid": session, "txnNumber": 2_i64, "autocommit": false, "$db": "admin",
+    };
+    assert_eq!(ask(&mut server, commit).get_f64("ok").ok(), Some(1.0));
+}

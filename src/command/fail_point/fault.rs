@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::labels;
 use crate::args::{Arg, fields};
 use crate::command::{Client, Command, Flags, find};
 use crate::cosmos::{TOO_MANY_REQUESTS, too_many_requests};
@@ -29,13 +30,6 @@ pub struct Fault {
     pub write_concern_error: Option<DocBuf>,
 }
 
-/// Errors after which a retryable write may be retried. mongod labels them in the replies to such writes.
-const RETRYABLE: &[i32] = &[
-    6, 7, 89, 91, 134, 189, 262, 317, 358, 384, 402, 406, 407, 412, 9001, 10107, 11600, 11602,
-    13435, 13436,
-];
-const LABEL: &str = "RetryableWriteError";
-
 /// Errors which say that the member is not the primary, or no longer.
 const NOT_PRIMARY: &[i32] = &[189, 10107, 11602, 13435, 13436];
 
@@ -62,12 +56,9 @@ impl Fault {
                 "appName" => fault.app_name = arg.str()?.map(ToOwned::to_owned),
                 "namespace" => fault.namespace = arg.str()?.map(ToOwned::to_owned),
                 "threadName" => fault.thread_name = arg.str()?.map(ToOwned::to_owned),
-                "errorCode" => {
-                    let code = arg.int()?.and_then(|code| i32::try_from(code).ok());
-                    fault.code = code.map(Code::numbered);
-                }
+                "errorCode" => fault.code = code(&arg)?,
                 "errorExtraInfo" => fault.extra = arg.doc()?.map(DocBuf::from),
-                "errorLabels" => fault.labels = labels(&arg)?,
+                "errorLabels" => fault.labels = read_labels(&arg)?,
                 "closeConnection" => fault.close = arg.bool()?.unwrap_or(false),
                 "blockConnection" => blocks = arg.bool()?.unwrap_or(false),
                 "blockTimeMS" => block_millis = arg.int()?,
@@ -149,41 +140,38 @@ impl Fault {
 
     /// Returns the error that replaces the command's reply.
     pub fn error(&self, request: &Request) -> Option<Error> {
-        let error = self.refusal()?;
+        let mut error = self.refusal()?;
+        let code = error.code().number();
         let details = DocBuf::build(|details| {
             if let Some(extra) = &self.extra {
                 details.put_body(extra.as_doc().body());
             }
-            self.put_labels(request, details);
+            if let Some(labels) = &self.labels {
+                put_labels(labels.iter().map(String::as_str), details);
+            }
         });
+        if self.labels.is_none()
+            && let Some(label) = labels::of_error(code, request.body(), None)
+        {
+            error = error.with_label(label);
+        }
         Some(match details.as_doc().is_empty() {
             true => error,
             false => error.with_details(details.into_bytes()),
         })
     }
 
-    /// Writes `errorLabels`: the labels in the data, even if that list is empty, else those that mongod gives such an error.
+    /// Writes the `errorLabels` of an error of the write concern: the labels in the data, even if that list is empty, else
+    /// those that mongod gives such an error.
     pub fn put_labels(&self, request: &Request, reply: &mut DocBuilder<'_>) {
-        let own = [LABEL.to_owned()];
-        let labels = match &self.labels {
-            Some(labels) => &labels[..],
-            None if self.is_retryable(request) => &own,
-            None => &[],
-        };
-        if labels.is_empty() {
-            return;
+        match &self.labels {
+            Some(labels) => put_labels(labels.iter().map(String::as_str), reply),
+            None => {
+                let code = self.code_of_concern();
+                let label = code.and_then(|code| labels::of_write(code, request.body()));
+                put_labels(label.into_iter(), reply);
+            }
         }
-        let mut array = reply.array("errorLabels");
-        for label in labels {
-            array.push_str(label);
-        }
-        array.end();
-    }
-
-    fn is_retryable(&self, request: &Request) -> bool {
-        let body = request.body();
-        let is_retryable_write = body.has("txnNumber") && !body.has("autocommit");
-        is_retryable_write && self.has_code_in(RETRYABLE)
     }
 
     /// Whether the error says that the member is not the primary. A member of a replica set then adds its `topologyVersion`.
@@ -193,13 +181,34 @@ impl Fault {
     }
 
     fn has_code_in(&self, codes: &[i32]) -> bool {
-        let of_concern = || {
-            let error = self.write_concern_error.as_ref()?.as_doc();
-            error.get("code").as_num()?.to_i64_exact()?.try_into().ok()
-        };
-        let code = self.code.map(Code::number).or_else(of_concern);
+        let code = self.code.map(Code::number);
+        let code = code.or_else(|| self.code_of_concern());
         code.is_some_and(|code| codes.contains(&code))
     }
+
+    fn code_of_concern(&self) -> Option<i32> {
+        let error = self.write_concern_error.as_ref()?.as_doc();
+        error.get("code").as_num()?.to_i64_exact()?.try_into().ok()
+    }
+}
+
+/// Writes `errorLabels`, unless there are none.
+fn put_labels<'l>(labels: impl Iterator<Item = &'l str>, reply: &mut DocBuilder<'_>) {
+    let mut labels = labels.peekable();
+    if labels.peek().is_none() {
+        return;
+    }
+    let mut array = reply.array("errorLabels");
+    for label in labels {
+        array.push_str(label);
+    }
+    array.end();
+}
+
+/// Reads the code of an error.
+pub fn code(arg: &Arg<'_>) -> Result<Option<Code>> {
+    let code = arg.int()?.and_then(|code| i32::try_from(code).ok());
+    Ok(code.map(Code::numbered))
 }
 
 /// Checks the blocking time. mongod checks it when the fail point strikes; here an invalid time cannot be set.
@@ -210,7 +219,7 @@ fn block_time(millis: Option<i64>) -> Result<u64> {
     millis.map_err(|words| Error::new(Code::InvalidOptions, words))
 }
 
-fn labels(arg: &Arg<'_>) -> Result<Option<Vec<String>>> {
+fn read_labels(arg: &Arg<'_>) -> Result<Option<Vec<String>>> {
     let labels = arg.array()?.map(|labels| {
         labels
             .iter()

@@ -1,10 +1,15 @@
 //! `configureFailPoint`: makes commands fail on purpose, for tests of drivers and applications.
 //!
-//! There is one fail point, `failCommand`. [`FailPoints`] is its state in the server. The framework checks it before each
-//! command, which costs one load of a flag while nothing is set. [`FailPointMode`] decides how often the fail point
-//! strikes, and [`Fault`] what happens then.
+//! [`FailPoints`] is the state of all fail points in the server. The framework checks it before each command, which costs
+//! one load of a flag while nothing is set. [`FailPointMode`] decides how often a fail point strikes. What happens then:
+//!
+//! - `failCommand`: a [`Fault`]
+//! - `failGetMoreAfterCursorCheckout`: a getMore fails, and its cursor ends
+//! - `onPrimaryTransactionalWrite`: a statement of a retryable write does not run, or the connection closes behind it
+//! - `maxTimeAlwaysTimeOut`, `maxTimeNeverTimeOut`: the time of every command with a limit is over at once, or never
 
 mod fault;
+mod labels;
 mod mode;
 mod points;
 
@@ -26,17 +31,6 @@ pub(super) const COMMAND: Command = Command::ready(
 .with(Flags::ADMIN_ONLY.and(Flags::SECONDARY))
 .needs(Needs::Server(Action::SetParameter));
 
-/// The only fail point that is built.
-const FAIL_COMMAND: &str = "failCommand";
-/// Other fail points of mongod, which the tests of drivers use.
-const UNBUILT: &[&str] = &[
-    "failGetMoreAfterCursorCheckout",
-    "failReceivedGetmore",
-    "maxTimeAlwaysTimeOut",
-    "maxTimeNeverTimeOut",
-    "onPrimaryTransactionalWrite",
-];
-
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     if !call.context.config.enable_test_commands {
         return Err(Error::new(
@@ -57,27 +51,13 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let name = name
         .as_str()
         .ok_or_else(|| Error::wrong_type("", "configureFailPoint", name.ty(), &[Type::String]))?;
-    if UNBUILT.contains(&name) {
-        return Err(Error::not_implemented(format_args!("fail point {name}")));
-    }
-    if name != FAIL_COMMAND {
-        return Err(Error::new(
-            Code::FailPointSetFailed,
-            format!("{name} not found"),
-        ));
-    }
     let mode = mode.ok_or_else(|| {
         Error::new(
             Code::IllegalOperation,
             "When setting a failpoint, you must supply a 'mode'",
         )
     })?;
-    // The data is ignored if the fail point is off.
-    let fault = match data {
-        Some(data) if mode != FailPointMode::Off => Fault::parse(data)?,
-        _ => Fault::default(),
-    };
-    let count = call.context.fail_points.set(mode, fault);
+    let count = call.context.fail_points.set(name, mode, data)?;
     reply.put_i64("count", count);
     Ok(Outcome::Reply)
 }

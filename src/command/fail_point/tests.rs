@@ -67,12 +67,16 @@ fn what_is_refused() {
         (doc! {"configureFailPoint": "nope", "mode": "off"}, 266),
         (doc! {"configureFailPoint": 1, "mode": "off"}, 14),
         (
-            doc! {"configureFailPoint": "onPrimaryTransactionalWrite", "mode": "off"},
+            doc! {"configureFailPoint": "failReceivedGetmore", "mode": {"times": 1}},
             238,
         ),
         (
-            doc! {"configureFailPoint": "failGetMoreAfterCursorCheckout", "mode": {"times": 1}},
-            238,
+            doc! {"configureFailPoint": "failGetMoreAfterCursorCheckout", "mode": "alwaysOn", "data": {"errorCode": "x"}},
+            14,
+        ),
+        (
+            doc! {"configureFailPoint": "onPrimaryTransactionalWrite", "mode": "alwaysOn", "data": {"closeConnection": "x"}},
+            14,
         ),
         (doc! {"configureFailPoint": "failCommand"}, 20),
         (
@@ -353,4 +357,142 @@ fn a_not_primary_error_contains_the_topology_version() {
         let wanted = told.then(|| &hello["topologyVersion"]);
         assert_eq!(reply.get("topologyVersion"), wanted, "{topology:?} {data}");
     }
+}
+
+fn set_named(server: &mut (Commands, Connection), name: &str, data: Document) {
+    let mode = doc! {"times": 1};
+    let command = doc! {"configureFailPoint": name, "mode": mode, "data": data, "$db": "admin"};
+    let reply = ask(server, command);
+    assert_eq!(reply.get_f64("ok").ok(), Some(1.0), "{reply}");
+}
+
+/// The cursor ends with the getMore that fails. A change stream learns whether it may go on.
+#[test]
+fn a_get_more_that_fails_ends_its_cursor() {
+    let mut server = testing();
+    let documents = vec![doc! {}, doc! {}, doc! {}];
+    ask(
+        &mut server,
+        doc! {"insert": "c", "documents": documents, "$db": "a"},
+    );
+    let find = doc! {"find": "c", "batchSize": 1, "$db": "a"};
+    let watch =
+        doc! {"aggregate": "c", "pipeline": [{"$changeStream": {}}], "cursor": {}, "$db": "a"};
+    let rows = [
+        (&find, doc! {}, 1, None),
+        (&find, doc! {"errorCode": 6}, 6, None),
+        (
+            &watch,
+            doc! {"errorCode": 6},
+            6,
+            Some("ResumableChangeStreamError"),
+        ),
+        (&watch, doc! {"errorCode": 2}, 2, None),
+        (
+            &watch,
+            doc! {"errorCode": 280},
+            280,
+            Some("NonResumableChangeStreamError"),
+        ),
+    ];
+    for (open, data, code, label) in rows {
+        let opened = ask(&mut server, open.clone());
+        let id = opened.get_document("cursor").unwrap().get_i64("id");
+        let more = doc! {"getMore": id.unwrap(), "collection": "c", "$db": "a"};
+        set_named(&mut server, "failGetMoreAfterCursorCheckout", data.clone());
+        let failed = ask(&mut server, more.clone());
+        assert_eq!(failed.get_i32("code").ok(), Some(code), "{data}: {failed}");
+        let labels = failed.get_array("errorLabels").ok();
+        let labels = labels.map(|labels| labels[0].as_str().unwrap());
+        assert_eq!(labels, label, "{data}: {failed}");
+        let gone = ask(&mut server, more);
+        assert_eq!(gone.get_i32("code").ok(), Some(43), "{data}: {gone}");
+    }
+}
+
+/// A statement that is struck has run, unless the data has a code. Either way the connection closes, and the retry finds out.
+#[test]
+fn a_retryable_write_loses_its_reply_or_does_not_run() {
+    let session = doc! {"id": bson::Uuid::new()};
+    let commands = [
+        doc! {"insert": "c", "documents": [{"x": 1}]},
+        doc! {"update": "c", "updates": [{"q": {"x": 0}, "u": {"$inc": {"n": 1}}}]},
+        doc! {"delete": "c", "deletes": [{"q": {"x": 0}, "limit": 1}]},
+        doc! {"findAndModify": "c", "query": {"x": 0}, "update": {"$inc": {"n": 1}}},
+    ];
+    let mut number = 0_i64;
+    for mut command in commands {
+        for (data, ran) in [
+            (doc! {}, true),
+            (doc! {"failBeforeCommitExceptionCode": 1}, false),
+        ] {
+            let mut server = testing();
+            let inserted = doc! {"insert": "c", "documents": [{"x": 0, "n": 0}], "$db": "a"};
+            ask(&mut server, inserted);
+            number += 1;
+            command.insert("lsid", session.clone());
+            command.insert("txnNumber", number);
+            command.insert("$db", "a");
+            set_named(&mut server, "onPrimaryTransactionalWrite", data.clone());
+            let (steps, _) = step(&mut server, command.clone());
+            assert!(matches!(steps.last(), Some(Err(_))), "{command}: {steps:?}");
+            let retried = ask(&mut server, command.clone());
+            assert_eq!(retried.get_f64("ok").ok(), Some(1.0), "{retried}");
+            let is_repeat =
+                retried.contains_key("retriedStmtIds") || retried.contains_key("retriedStmtId");
+            assert_eq!(is_repeat, ran, "{command} {data}: {retried}");
+        }
+    }
+}
+
+#[test]
+fn a_write_error_stands_for_a_write_that_must_not_run() {
+    let mut server = testing();
+    let data = doc! {"closeConnection": false, "failBeforeCommitExceptionCode": 6};
+    set_named(&mut server, "onPrimaryTransactionalWrite", data);
+    let plain = doc! {"insert": "c", "documents": [{"_id": 1}], "$db": "a"};
+    assert_eq!(ask(&mut server, plain), doc! {"n": 1, "ok": 1.0});
+    let update = doc! {
+        "update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"x": 1}}}],
+        "lsid": {"id": bson::Uuid::new()}, "txnNumber": 1_i64, "$db": "a",
+    };
+    let failed = ask(&mut server, update.clone());
+    let errors = failed.get_array("writeErrors").unwrap();
+    assert_eq!(
+        errors[0].as_document().unwrap().get_i32("code").ok(),
+        Some(6)
+    );
+    let retried = ask(&mut server, update);
+    assert_eq!(retried, doc! {"n": 1, "nModified": 1, "ok": 1.0});
+}
+
+#[test]
+fn time_limits_are_over_at_once_or_never() {
+    let mut server = testing();
+    let insert = doc! {"insert": "c", "documents": [{}, {}, {}], "$db": "a"};
+    ask(&mut server, insert);
+    let mut opened = |millis: Option<i32>| {
+        let mut find = doc! {"find": "c", "batchSize": 1, "$db": "a"};
+        find.extend(millis.map(|millis| ("maxTimeMS".to_owned(), millis.into())));
+        let opened = ask(&mut server, find);
+        let id = opened.get_document("cursor").unwrap().get_i64("id");
+        doc! {"getMore": id.unwrap(), "collection": "c", "$db": "a"}
+    };
+    let (limited, free) = (opened(Some(60_000)), opened(None));
+    let mut code = |command: Document| ask(&mut server, command).get_i32("code").ok();
+    let set =
+        |name: &str, mode: &str| doc! {"configureFailPoint": name, "mode": mode, "$db": "admin"};
+    assert_eq!(code(set("maxTimeAlwaysTimeOut", "alwaysOn")), None);
+    let ping = doc! {"ping": 1, "$db": "a"};
+    let mut limited_ping = ping.clone();
+    limited_ping.insert("maxTimeMS", 60_000);
+    assert_eq!(code(ping), None);
+    assert_eq!(code(limited_ping.clone()), Some(50));
+    assert_eq!(code(limited), Some(50));
+    assert_eq!(code(free), None);
+    assert_eq!(code(set("maxTimeNeverTimeOut", "alwaysOn")), None);
+    assert_eq!(code(limited_ping.clone()), None);
+    assert_eq!(code(set("maxTimeNeverTimeOut", "off")), None);
+    assert_eq!(code(set("maxTimeAlwaysTimeOut", "off")), None);
+    assert_eq!(code(limited_ping), None);
 }

@@ -102,6 +102,19 @@ fn weight(document: &DocBuf) -> usize {
     size_of::<DocBuf>() + document.bytes().len()
 }
 
+/// Returns what a cursor remembers of the command that opens it.
+pub(in crate::command) fn info(call: &mut Call<'_>, namespace: &str) -> CursorInfo {
+    let body = call.request.body.clone();
+    let mut info = CursorInfo::new(namespace, call.session(), body, call.read_point());
+    info.owner = call.owner();
+    if let Some(transaction) = &mut call.transaction {
+        transaction.note_cursor();
+        info.transaction = Some(transaction.number());
+    }
+    info.snapshot = call.snapshot.clone();
+    info
+}
+
 /// Replies with the first batch of `source`, and keeps the source for getMore if rows are left.
 pub fn open(
     call: &mut Call<'_>,
@@ -109,18 +122,11 @@ pub fn open(
     source: Box<dyn Source>,
     opening: CursorOptions,
 ) -> Result<Outcome> {
-    let body = call.request.body.clone();
     let at = call.read_point();
-    let mut info = CursorInfo::new(&opening.namespace, call.session(), body, at);
+    let mut info = info(call, &opening.namespace);
     info.no_timeout = opening.no_timeout;
     info.awaits = opening.awaits;
     info.is_slow = opening.is_slow;
-    info.owner = call.owner();
-    if let Some(transaction) = &mut call.transaction {
-        transaction.note_cursor();
-        info.transaction = Some(transaction.number());
-    }
-    info.snapshot = call.snapshot.clone();
     let limit = opening.batch_size.unwrap_or(FIRST_BATCH);
     let what = BatchCursor::First {
         source,

@@ -6,7 +6,7 @@ use crate::session::{InTransaction, Joining, TransactionStart};
 use crate::value::Doc;
 
 /// The label that tells a driver to run the whole transaction again.
-const TRANSIENT: &str = "TransientTransactionError";
+pub(in crate::command) const TRANSIENT: &str = "TransientTransactionError";
 
 /// Checks whether a command may be part of a transaction. A command that may not leaves the transaction as it is.
 pub(super) fn check(call: &Call<'_>, starts: bool) -> Result<()> {
@@ -151,14 +151,24 @@ pub(in crate::command) fn end_cursors(context: &Context, transaction: &InTransac
 
 /// Labels an error of a command that belongs to a transaction, if running the whole transaction again may help.
 pub(super) fn labelled(error: Error) -> Error {
-    match error.code() {
-        Code::WriteConflict
-        | Code::LockTimeout
-        | Code::NoSuchTransaction
-        | Code::SnapshotTooOld
-        | Code::SnapshotUnavailable => error.with_label(TRANSIENT),
-        _ => error,
+    match is_transient(error.code()) {
+        true => error.with_label(TRANSIENT),
+        false => error,
     }
+}
+
+/// Whether running the whole transaction again may help after this error, at whichever of its commands it comes.
+pub(in crate::command) fn is_transient(code: Code) -> bool {
+    matches!(
+        code,
+        Code::WriteConflict
+            | Code::LockTimeout
+            | Code::NoSuchTransaction
+            | Code::PreparedTransactionInProgress
+            | Code::SnapshotTooOld
+            | Code::SnapshotUnavailable
+            | Code::StaleEpoch
+    )
 }
 
 // === impl Context ===

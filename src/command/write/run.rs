@@ -138,7 +138,7 @@ impl StatementRun<'_> {
     pub fn admit(&self, place: &WriteTarget<'_>) -> Result<()> {
         match &self.gate {
             None => Ok(()),
-            Some(gate) => gate.admit(place),
+            Some(gate) => gate.admit(place, self.retry.is_some()),
         }
     }
 
@@ -179,9 +179,12 @@ impl<'r> Gate<'r> {
         })
     }
 
-    fn admit(&self, place: &WriteTarget<'_>) -> Result<()> {
+    fn admit(&self, place: &WriteTarget<'_>, is_retryable: bool) -> Result<()> {
         let name = place.name();
         let points = &self.context.fail_points;
+        if is_retryable {
+            points.strike_write(self.client.id)?;
+        }
         if let Some(refusal) = points.refuse_statement(self.client, self.command, name) {
             return Err(refusal);
         }

@@ -4,6 +4,8 @@
 //! and the rights checked, and runs the command. A quick command writes its reply at once. A long one is wrapped into work
 //! that the connection runs step by step. This room knows no socket, and only a few commands by name.
 
+mod faulted;
+
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,13 +28,11 @@ use super::{
     transaction,
 };
 use crate::clock::monotonic;
-use crate::command::fail_point::Fault;
 use crate::command::{COMMANDS, cosmos};
-use crate::config::Topology;
 use crate::effort::Effort;
 use crate::error::{Code, Error, Hangup, Result};
 use crate::handler::{self, Handler, Peer, Progress, Traffic, Work};
-use crate::interrupt::Limit;
+use crate::interrupt::{Limit, expired};
 use crate::session::{Busy, Session};
 use crate::value::{Doc, DocBuilder, Type};
 use crate::vocabulary::Status;
@@ -64,14 +64,6 @@ struct DeferredRequest {
     deadline: Option<Instant>,
     /// The work that the request became when its turn came.
     running: Option<Box<dyn Work>>,
-}
-
-/// A request that a fail point strikes.
-struct Faulted {
-    asked: DeferredRequest,
-    fault: Arc<Fault>,
-    /// The rest of the time to wait.
-    block: Option<Duration>,
 }
 
 /// A request of this many bytes may take long to read.
@@ -155,14 +147,9 @@ impl Handler for Commands {
         let Connection {
             client, session, ..
         } = connection;
-        if self.0.fail_points.is_on()
-            && let Some(fault) = self.0.fail_points.strike(client, &request)
-        {
-            return Ok(handler::CallOutcome::Work(Box::new(Faulted {
-                asked: DeferredRequest::new(&self.0, client, request),
-                block: fault.block,
-                fault,
-            })));
+        if self.0.fail_points.is_on() {
+            let asked = DeferredRequest::new(&self.0, client, request);
+            return Ok(handler::CallOutcome::Work(faulted::struck(asked)));
         }
         if may_plan_long(&request) {
             let mut waiting = DeferredRequest::new(&self.0, client, request);
@@ -290,8 +277,10 @@ fn run(
     if let Some(time) = generic.cluster_time {
         cluster_time::advance(&context.catalog, time, now)?;
     }
-    let deadline = (generic.max_time_millis > 0)
-        .then(|| monotonic() + Duration::from_millis(generic.max_time_millis));
+    let deadline = match generic.max_time_millis {
+        0 => None,
+        millis => deadline(context, command, millis)?,
+    };
     let mut call = Call {
         context,
         client,
@@ -429,6 +418,16 @@ fn is_unmet(call: &Call<'_>, unmet: &UnmetConcern, succeeded: bool) -> bool {
         && (succeeded || call.has_begun_to_write.get())
 }
 
+/// Returns when the time of a command is over. What `maxTimeMS` means to a getMore depends on its cursor.
+#[cold]
+fn deadline(context: &Context, command: &Command, millis: u64) -> Result<Option<Instant>> {
+    let left = context.fail_points.time_left(Duration::from_millis(millis));
+    if left.is_some_and(|left| left.is_zero()) && command.name != "getMore" {
+        return Err(expired());
+    }
+    Ok(left.map(|left| monotonic() + left))
+}
+
 /// Refuses a command that is known but not built. A client that must log in and has not done so does not learn even that.
 #[cold]
 fn planned(context: &Context, client: &Client, command: &Command) -> Error {
@@ -557,48 +556,6 @@ impl Work for DeferredRequest {
                 Ok(Progress::More)
             }
         }
-    }
-}
-
-// === impl Faulted ===
-
-impl Faulted {
-    fn put_state(&self, reply: &mut DocBuilder<'_>) {
-        let context = &self.asked.context;
-        if self.fault.denies_primary()
-            && matches!(context.config.topology, Topology::ReplicaSet { .. })
-        {
-            reply::put_topology_version(reply, &context.process);
-        }
-    }
-}
-
-impl Work for Faulted {
-    fn step(&mut self, out: &mut Vec<u8>) -> Result<Progress, Hangup> {
-        if let Some(time) = self.block.take() {
-            return Ok(Progress::Wait(Wait::sleep(time)));
-        }
-        if self.fault.close {
-            return Err(Hangup::new("a fail point closes the connection"));
-        }
-        let start = out.len();
-        if let Some(error) = self.fault.error(&self.asked.request) {
-            reply::fail(out, start, &error);
-            reply::extend(out, start, |reply| self.put_state(reply));
-            self.asked.context.put_time(out, start);
-            return Ok(Progress::Done);
-        }
-        let progress = self.asked.step(out)?;
-        if progress.is_done()
-            && let Some(error) = &self.fault.write_concern_error
-        {
-            reply::extend(out, start, |reply| {
-                reply.put_doc("writeConcernError", error.as_doc());
-                self.fault.put_labels(&self.asked.request, reply);
-                self.put_state(reply);
-            });
-        }
-        Ok(progress)
     }
 }
 
