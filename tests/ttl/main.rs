@@ -13,6 +13,7 @@ mod default_ttl;
 mod finality;
 mod instants;
 mod matrix;
+mod reuse;
 mod statistics;
 mod ts_field;
 mod ts_renewal;
