@@ -1,6 +1,7 @@
 //! What holds for one collection: when its documents end.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use crate::ttl::DefaultTtl;
 use crate::value::{DocBuf, Millis};
@@ -30,7 +31,13 @@ pub struct CollectionRules {
     pub ts_index: Option<Box<str>>,
     /// The name is that of a view that reads a collection with rules.
     pub view: Option<Arc<RuledView>>,
+    pub guesses: GuessTally,
 }
+
+/// How well it was guessed that a document inherits the default: a wrong guess costs what two right ones save. It begins
+/// anew with the rules, which are made again every few seconds.
+#[derive(Debug)]
+pub struct GuessTally(AtomicI32);
 
 /// A view that reads a collection with rules: directly, through views that it is based on, or in its
 /// stages.
@@ -67,6 +74,7 @@ pub struct DateRule {
 
 impl CollectionRules {
     /// The rules of a collection whose documents never end and that Sundown has not touched.
+    #[allow(clippy::declare_interior_mutable_const)] // each use begins a tally of its own
     pub const NONE: Self = Self {
         stamped: false,
         stores_ts: false,
@@ -78,6 +86,7 @@ impl CollectionRules {
         capped: false,
         ts_index: None,
         view: None,
+        guesses: GuessTally::new(),
     };
 
     /// Returns whether commands on the collection pass as they are.
@@ -97,3 +106,46 @@ impl CollectionRules {
         Some((&former.rules, now.min(former.until)))
     }
 }
+
+// === impl GuessTally ===
+
+impl GuessTally {
+    /// A few wrong guesses in a row use it up.
+    const MOST: i32 = 8;
+
+    const fn new() -> Self {
+        Self(AtomicI32::new(Self::MOST))
+    }
+
+    /// Returns whether the next guess is worth it.
+    pub fn is_trusted(&self) -> bool {
+        self.0.load(Ordering::Relaxed) > 0
+    }
+
+    pub fn right(&self) {
+        if self.0.load(Ordering::Relaxed) < Self::MOST {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The document was there, and does not inherit the default.
+    pub fn wrong(&self) {
+        self.0.fetch_sub(2, Ordering::Relaxed);
+    }
+}
+
+/// Other rules begin anew.
+impl Clone for GuessTally {
+    fn clone(&self) -> Self {
+        Self::new()
+    }
+}
+
+/// It is no part of what the rules say.
+impl PartialEq for GuessTally {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for GuessTally {}

@@ -10,7 +10,7 @@ use crate::wire::Request;
 use super::batch::{Batch, StatementBytes};
 use super::fields::{doc_or_empty, statements, with_replaced};
 use super::filter::prepared;
-use super::guess::{self, Guess};
+use super::guess::{self, Guess, Guessed};
 use super::naming::{Parts, check_hidden};
 use super::run::{RuledCollection, Stop};
 use super::{EndedPredicate, Moment, hint};
@@ -27,9 +27,10 @@ pub async fn run<A: Ask>(
         rewrite(delete, "q", target.rules, narrow, moment)
     };
     let guess = guess::send(ask, request, ("deletes", &deletes), target, moment, guessed);
-    if let Some(reply) = guess.await? {
-        return Ok(reply);
-    }
+    let guess = match guess.await? {
+        Guessed::Reply(reply) => return Ok(reply),
+        missed => missed,
+    };
     let predicate = EndedPredicate::new(target.rules, moment.now);
     let mut sent = StatementBytes::default();
     for delete in deletes {
@@ -46,7 +47,9 @@ pub async fn run<A: Ask>(
         fields: Vec::new(),
         takeover: target.takeover(request, moment),
     };
-    batch.send(ask).await
+    let reply = batch.send(ask).await?;
+    guess.learn(&reply, target.rules);
+    Ok(reply)
 }
 
 /// Returns one statement as it is sent. `narrow` lets its filter match only documents that have not ended.

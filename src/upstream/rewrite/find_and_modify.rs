@@ -15,7 +15,7 @@ use super::carry::{hidden, is_positional};
 use super::change::{names_ts, stamped};
 use super::fields::{doc_or_empty, with_body, with_fields};
 use super::filter::prepared;
-use super::guess::{Guess, matched_nothing};
+use super::guess::{Guess, Guessed};
 use super::naming::Parts;
 use super::rows::RowRule;
 use super::run::{RuledCollection, Stop, is_ok};
@@ -46,15 +46,16 @@ pub async fn run<A: Ask>(
     let upsert = is_true(command.get("upsert"));
     let filter = doc_or_empty(command, "query");
     let guess = Guess::new(command, filter, target.rules, moment.now).filter(|_| !upsert);
+    let mut guessed = Guessed::Nothing;
     if let Some(guess) = guess {
         let narrow = |filter: Doc<'_>| guess.alive(filter);
         let sent = FindAndModify::rewrite(command, target, narrow, moment)?;
         if !sent.by_candidate {
             let reply = ask.ask(with_body(request, sent.body.clone())).await?;
-            let answer = Doc::new(&reply);
-            if !matched_nothing(answer) && !is_duplicate(answer) {
-                return Ok(sent.shown(reply, moment.now));
-            }
+            guessed = match Guessed::of(reply, target.rules) {
+                Guessed::Reply(reply) => return Ok(sent.shown(reply, moment.now)),
+                missed => missed,
+            };
         }
     }
     let predicate = EndedPredicate::new(target.rules, moment.now);
@@ -101,6 +102,7 @@ pub async fn run<A: Ask>(
             }
             return Err(Error::new(Code::WriteConflict, "others write to the document").into());
         }
+        guessed.learn(&reply, target.rules);
         return Ok(sent.shown(reply, moment.now));
     }
 }

@@ -11,7 +11,7 @@
 use bytes::Bytes;
 
 use super::Moment;
-use super::batch::{has_duplicate, part};
+use super::batch::{has_duplicate, is_duplicate, part};
 use super::fields::doc_or_empty;
 use super::find::is_by_id;
 use super::predicate::{before, put_date_ways, stamp_is};
@@ -45,8 +45,8 @@ impl<'a> Guess<'a> {
         let DefaultTtl::Seconds(seconds) = rules.default else {
             return None;
         };
-        let is_worth_it = rules.former.is_none() && is_by_id(filter) && !in_transaction(command);
-        is_worth_it.then_some(Self {
+        let is_worth_it = rules.guesses.is_trusted() && rules.former.is_none();
+        (is_worth_it && is_by_id(filter) && !in_transaction(command)).then_some(Self {
             rules,
             cutoff: before(now, seconds),
             now,
@@ -67,8 +67,18 @@ impl<'a> Guess<'a> {
     }
 }
 
-/// Sends a command with a single statement for a document that inherits the default. Returns the reply if it tells what became
-/// of the statement. `rewrite` returns the statement as it is sent.
+/// What came of a guess.
+pub enum Guessed {
+    /// The reply tells what became of the command.
+    Reply(Bytes),
+    /// No such document inherits the default.
+    Missed,
+    /// Nothing was sent.
+    Nothing,
+}
+
+/// Sends a command with a single statement for a document that inherits the default. `rewrite` returns the statement as it is
+/// sent.
 pub async fn send<A: Ask>(
     ask: &mut A,
     request: &Request,
@@ -76,28 +86,48 @@ pub async fn send<A: Ask>(
     target: &RuledCollection<'_>,
     moment: Moment,
     rewrite: impl Fn(Doc<'_>, Guess<'_>) -> Result<DocBuf>,
-) -> Result<Option<Bytes>, Stop> {
+) -> Result<Guessed, Stop> {
     let &[statement] = statements else {
-        return Ok(None);
+        return Ok(Guessed::Nothing);
     };
     if is_true(statement.get("upsert")) || is_true(statement.get("multi")) {
-        return Ok(None);
+        return Ok(Guessed::Nothing);
     }
     let filter = doc_or_empty(statement, "q");
     let Some(guess) = Guess::new(request.body(), filter, target.rules, moment.now) else {
-        return Ok(None);
+        return Ok(Guessed::Nothing);
     };
     // A statement that is refused is answered with the others.
     let Ok(sent) = rewrite(statement, guess) else {
-        return Ok(None);
+        return Ok(Guessed::Nothing);
     };
     let reply = ask.ask(part(request, name, sent.into_bytes(), &[])).await?;
-    let again = matched_nothing(Doc::new(&reply)) || has_duplicate(Doc::new(&reply));
-    Ok((!again).then_some(reply))
+    Ok(Guessed::of(reply, target.rules))
+}
+
+// === impl Guessed ===
+
+impl Guessed {
+    /// Judges the reply to a guess. A duplicate key may be held by an ended document, which makes way later.
+    pub fn of(reply: Bytes, rules: &CollectionRules) -> Self {
+        let answer = Doc::new(&reply);
+        if matched_nothing(answer) || has_duplicate(answer) || is_duplicate(answer) {
+            return Self::Missed;
+        }
+        rules.guesses.right();
+        Self::Reply(reply)
+    }
+
+    /// Takes note of the reply to the command with the whole predicate.
+    pub fn learn(&self, reply: &Bytes, rules: &CollectionRules) {
+        if matches!(self, Self::Missed) && !matched_nothing(Doc::new(reply)) {
+            rules.guesses.wrong();
+        }
+    }
 }
 
 /// Returns whether a reply to a write says that nothing was matched, and nothing else.
-pub fn matched_nothing(reply: Doc<'_>) -> bool {
+fn matched_nothing(reply: Doc<'_>) -> bool {
     let counts = match reply.get("lastErrorObject").as_doc() {
         Some(of_find_and_modify) => of_find_and_modify,
         None => reply,

@@ -14,7 +14,7 @@ use super::batch::{Batch, StatementBytes};
 use super::change::{names_ts, stamped};
 use super::fields::{doc_or_empty, statements, with_replaced};
 use super::filter::prepared;
-use super::guess::{self, Guess};
+use super::guess::{self, Guess, Guessed};
 use super::naming::{Parts, check_hidden};
 use super::run::{RuledCollection, Stop};
 use super::takeover::{Ended, in_transaction, started};
@@ -43,9 +43,10 @@ pub async fn run<A: Ask>(
         rewrite(update, lets, target.rules, narrow, moment)
     };
     let guess = guess::send(ask, request, ("updates", &updates), target, moment, guessed);
-    if let Some(reply) = guess.await? {
-        return Ok(reply);
-    }
+    let guess = match guess.await? {
+        Guessed::Reply(reply) => return Ok(reply),
+        missed => missed,
+    };
     let predicate = EndedPredicate::new(target.rules, moment.now);
     let takeover = target.takeover(request, moment);
     let mut sent = StatementBytes::default();
@@ -86,7 +87,9 @@ pub async fn run<A: Ask>(
         fields,
         takeover,
     };
-    batch.send(ask).await
+    let reply = batch.send(ask).await?;
+    guess.learn(&reply, target.rules);
+    Ok(reply)
 }
 
 /// Returns one statement as it is sent. `narrow` lets its filter match only documents that have not ended.

@@ -110,6 +110,29 @@ fn a_guess_changes_no_outcome() {
     }
 }
 
+/// Where documents have a `ttl` of their own, guesses stop. They begin anew with the rules.
+#[test]
+fn wrong_guesses_are_given_up() {
+    let mut world = World::new();
+    world.default_ttl("a", 10);
+    world.insert(bson!([{"_id": 1, "ttl": 50}, {"_id": 2}]));
+    let asked = |world: &mut World, id: i32| {
+        world.cluster.asked.clear();
+        let update = bson!({"q": {"_id": id}, "u": {"$inc": {"n": 1}}});
+        let reply = world.run(doc! {"update": "a", "updates": [update]});
+        assert_eq!(reply["ok"], Bson::from(1.0), "{reply}");
+        world.cluster.asked.len()
+    };
+    // What is not there tells nothing.
+    let rounds: Vec<usize> = (0..9).map(|_| asked(&mut world, 3)).collect();
+    assert_eq!(rounds, [2; 9]);
+    let rounds: Vec<usize> = (0..6).map(|_| asked(&mut world, 1)).collect();
+    assert_eq!(rounds, [2, 2, 2, 2, 1, 1]);
+    world.change("a", |_| ());
+    assert_eq!(asked(&mut world, 2), 1);
+    assert_eq!(asked(&mut world, 1), 2);
+}
+
 #[test]
 fn an_ended_id_is_free() {
     for ordered in [true, false] {
