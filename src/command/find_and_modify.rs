@@ -236,10 +236,8 @@ impl Statements for FindAndModify {
         if !self.action.step(&run.place, slice, &mut run.effort)? {
             return Ok(false);
         }
-        let (reply, n) = self.answer()?;
-        let reply = Arc::new(reply);
-        // What found nothing is not remembered: a retry looks again, as in MongoDB.
-        if let Some(retry) = run.retry.as_mut().filter(|_| n > 0) {
+        let reply = Arc::new(self.answer()?);
+        if let Some(retry) = run.retry {
             let stored = session::StatementOutcome::Reply(Arc::clone(&reply));
             retry.record(self.stmt_id, stored);
         }
@@ -255,8 +253,7 @@ impl Statements for FindAndModify {
 }
 
 impl FindAndModify {
-    /// Returns the reply, and how many documents the command has reached.
-    fn answer(&mut self) -> Result<(DocBuf, u64)> {
+    fn answer(&mut self) -> Result<DocBuf> {
         let (shown, n) = match &mut self.action {
             RunningAction::Remove(deleting) => (deleting.before.take(), deleting.deleted),
             RunningAction::Update(updating) => {
@@ -266,7 +263,7 @@ impl FindAndModify {
         };
         let value = shown.map(|version| self.show(version)).transpose()?;
         let size = value.as_ref().map_or(0, Vec::len);
-        let reply = DocBuf::build_sized(size + 96, |d| {
+        Ok(DocBuf::build_sized(size + 96, |d| {
             let mut last = d.doc("lastErrorObject");
             last.put_i32("n", n as i32);
             if let RunningAction::Update(updating) = &self.action {
@@ -280,8 +277,7 @@ impl FindAndModify {
                 Some(bytes) => d.put_doc("value", Doc::new(bytes)),
                 None => d.put_null("value"),
             };
-        });
-        Ok((reply, n))
+        }))
     }
 
     fn show(&self, Version { mut bytes, ts }: Version) -> Result<Vec<u8>> {
