@@ -19,13 +19,14 @@ impl Writer<'_> {
     }
 
     /// Adds up to `most` documents from `from` on to a new index. A key of a unique index that two documents share is left in
-    /// `duplicate`, if it is smaller than the one that is there: MongoDB fills an index in the order of its keys.
+    /// `duplicate` with the later document, if it is smaller than the one that is there: MongoDB fills an index in the order of its
+    /// keys.
     pub fn index_some(
         &mut self,
         number: IndexNumber,
         from: RecordId,
         most: usize,
-        duplicate: &mut Option<Refused>,
+        duplicate: &mut Option<(Refused, RecordId)>,
     ) -> Result<Filled, Refused> {
         let mut indexes = self.contents().indexes().iter();
         let Some(at) = indexes.position(|index| index.number == number) else {
@@ -53,9 +54,9 @@ impl Writer<'_> {
                 let own = (id, &IndexKeys::default());
                 match self.check_unique(index, &keys, Some(own), &mut in_the_way) {
                     Err(found) if found.taken_key().is_some() => {
-                        let known = duplicate.as_ref().and_then(Refused::taken_key);
+                        let known = duplicate.as_ref().and_then(|(known, _)| known.taken_key());
                         if known.is_none_or(|known| found.taken_key() < Some(known)) {
-                            *duplicate = Some(found);
+                            *duplicate = Some((found, id));
                         }
                     }
                     checked => checked?,

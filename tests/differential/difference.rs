@@ -140,6 +140,12 @@ impl Difference {
         &self.steps[self.steps.len() - 1].command
     }
 
+    /// Returns true if mongod's first reply is a failure, even one without a code.
+    pub fn they_fail(&self) -> bool {
+        let first = self.theirs.first();
+        first.is_some_and(|reply| reply.get_f64("ok").ok() == Some(0.0))
+    }
+
     /// Returns true if Sundown's first error message has this text.
     pub fn we_say(&self, text: &str) -> bool {
         message(&self.ours).is_some_and(|message| message.contains(text))

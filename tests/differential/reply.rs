@@ -139,6 +139,7 @@ fn essence(command: &Document, reply: &Document) -> Document {
     match verb {
         "explain" => return explained(command, reply),
         "aggregate" if !reply.contains_key("cursor") => return only(reply, &["ok"]),
+        "validate" if command.contains_key("metadata") => return only(reply, &["ok", "valid"]),
         "validate" => return only(reply, &["ok", "valid", "nrecords", "nIndexes"]),
         "collStats" => return only(reply, &["ok", "count", "nindexes", "capped", "max"]),
         "dbStats" => return only(reply, &["ok", "collections", "views", "objects", "indexes"]),

@@ -108,7 +108,8 @@ impl ExplainWork {
                 let deletes = writing.update.is_none();
                 let shown = match writing.shows {
                     Shows::Nothing => false,
-                    _ if writing.matched > 0 => true,
+                    // It has not ended if the document could not be changed.
+                    _ if writing.matched > 0 => writing.ended,
                     shows => shows == Shows::After && writing.upsert && writing.picker.is_some(),
                 };
                 ExecutionStats {
@@ -169,7 +170,6 @@ impl ExplainWrite {
                 Picked::None => self.ended = true,
                 Picked::One(..) => {
                     self.matched += 1;
-                    self.ended = !multi;
                     if let Some(update) = &self.update {
                         let doc = Doc::new(&self.current);
                         let position = match update.needs_position() {
@@ -184,6 +184,7 @@ impl ExplainWrite {
                         };
                         self.modified += u64::from(update.apply(doc, &apply)?.is_some());
                     }
+                    self.ended = !multi;
                 }
             }
             if !self.ended && slice.is_over() {

@@ -90,8 +90,8 @@ enum BuildProgress {
 struct UnfinishedIndex {
     number: IndexNumber,
     from: RecordId,
-    /// The smallest key that two documents share, so far.
-    duplicate: Option<Refused>,
+    /// The smallest key that two documents share, so far, and the later one of them.
+    duplicate: Option<(Refused, RecordId)>,
 }
 
 // === impl BuildIndexes ===
@@ -254,16 +254,20 @@ impl IndexBuild {
                 let filled = writer.index_some(*number, *from, CHUNK, duplicate);
                 let view = writer.view();
                 match (filled, duplicate.take()) {
-                    (Ok(Filled::Whole), Some(reason)) => match is_held(&reason, &view) {
-                        true => Err(build_failure(&self.collection, &reason, &view)),
-                        // The document was removed meanwhile, and other duplicates may be left.
-                        false => Ok(Filled::Before(RecordId::FIRST)),
-                    },
+                    (Ok(Filled::Whole), Some((reason, later))) => {
+                        match is_held(&reason, &view).then(|| view.get(later)).flatten() {
+                            Some(later) => {
+                                Err(build_failure(&self.collection, &reason, &view, later.bytes))
+                            }
+                            // A document was removed meanwhile, and other duplicates may be left.
+                            None => Ok(Filled::Before(RecordId::FIRST)),
+                        }
+                    }
                     (Ok(filled), found) => {
                         *duplicate = found;
                         Ok(filled)
                     }
-                    (Err(reason), _) => Err(build_failure(&self.collection, &reason, &view)),
+                    (Err(reason), _) => Err(build_failure(&self.collection, &reason, &view, &[])),
                 }
             })
             .map_err(|Dropped| self.collection_dropped())?;
@@ -373,13 +377,13 @@ fn is_held(reason: &Refused, view: &View<'_>) -> bool {
     matches!(reason, Refused::Duplicate { holder, .. } if view.get(*holder).is_some())
 }
 
-fn build_failure(collection: &Collection, reason: &Refused, view: &View<'_>) -> Error {
-    let document = match reason {
-        Refused::Duplicate { holder, .. } => {
-            view.get(*holder).map_or(&[][..], |stored| stored.bytes)
-        }
-        _ => &[],
-    };
+/// Returns the error of a build that the document makes fail.
+fn build_failure(
+    collection: &Collection,
+    reason: &Refused,
+    view: &View<'_>,
+    document: &[u8],
+) -> Error {
     refused(reason, view, document).caused(&failed(collection, view.namespace()))
 }
 

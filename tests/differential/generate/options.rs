@@ -166,11 +166,10 @@ impl Generator {
                 _ => bson!({"locale": "simple"}),
             },
             "time" => Bson::Int32(self.random.pick(&[0, 60_000, 100_000, -1])),
-            "read" => match self.random.below(5) {
+            "read" => match self.random.below(4) {
                 0 => bson!({}),
                 1 => bson!({"level": "available"}),
                 2 => bson!({"level": "nope"}),
-                3 => bson!({"level": "linearizable"}),
                 _ => bson!({"level": "local"}),
             },
             "write" => match self.random.below(6) {
