@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::collection_uuid;
 use super::cursor::{self, CursorOptions};
+use super::frame::oplog;
 use super::rows::RowSource;
 use super::stream::{SortSource, WalkSource};
 use super::write::{collation, hint};
@@ -245,7 +246,11 @@ impl<'a> Find<'a> {
             awaits: prepared.tailing && self.await_data,
             is_slow: prepared.is_slow,
         };
-        let source = self.source(call, prepared)?;
+        let tailing = prepared.tailing;
+        let mut source = self.source(call, prepared)?;
+        if tailing {
+            source = oplog::tail(call, self.collection, source);
+        }
         cursor::open(call, reply, source, opening)
     }
 

@@ -204,6 +204,14 @@ fn put_ttl(context: &Context, out: &mut DocBuilder<'_>) {
         .put_i64("deletedDocuments", stats.deleted.cast_signed())
         .put_i64("pendingDocuments", stats.pending.cast_signed())
         .put_i64("lagMillis", stats.lag_millis.cast_signed());
+    let events = &context.catalog.shared().expiry_events;
+    let delay = i64::try_from(events.longest_delay().as_millis()).unwrap_or(i64::MAX);
+    let when = match events.is_instant() {
+        true => "instant",
+        false => "removal",
+    };
+    out.put_str("eventsAt", when)
+        .put_i64("longestEventDelayMillis", delay);
 }
 
 fn mirrored_reads(_: &Context, out: &mut DocBuilder<'_>) {

@@ -23,7 +23,7 @@ use crate::wire::Compressors;
 
 pub use cosmos::CosmosConfig;
 pub use memory::QueryMemory;
-pub use oplog::OplogConfig;
+pub use oplog::{ExpiryEventTime, OplogConfig};
 pub use tls::{Identity, Tls, TlsMode};
 pub use topology::Topology;
 pub use upstream::{ClusterUri, UpstreamConfig, UpstreamLogin};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::memory::parse_size;
 
@@ -13,6 +13,17 @@ pub struct OplogConfig {
     pub from_start: bool,
     pub bytes: u64,
     pub window: Duration,
+    pub expiry_events: ExpiryEventTime,
+}
+
+/// When change streams are told that a document has expired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum ExpiryEventTime {
+    /// When the document is removed from memory.
+    #[default]
+    Removal,
+    /// At the instant of its end.
+    Instant,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -25,6 +36,11 @@ pub(super) struct OplogArguments {
     /// Keep changes for change streams for at most this many seconds
     #[arg(long, env = "SUNDOWN_OPLOG_WINDOW", value_name = "SECONDS", default_value_t = OplogConfig::default().window.as_secs())]
     oplog_window: u64,
+
+    /// When change streams tell that a document has expired: when it is removed from memory, usually within a quarter of a
+    /// second, or at the instant of its end and before everything that is written later
+    #[arg(long, env = "SUNDOWN_EXPIRY_EVENTS", value_name = "WHEN", value_enum, default_value_t = ExpiryEventTime::Removal)]
+    expiry_events: ExpiryEventTime,
 }
 
 // === impl OplogConfig ===
@@ -35,6 +51,7 @@ impl Default for OplogConfig {
             from_start: false,
             bytes: 64 << 20,
             window: Duration::from_secs(3600),
+            expiry_events: ExpiryEventTime::Removal,
         }
     }
 }
@@ -45,6 +62,7 @@ impl From<OplogArguments> for OplogConfig {
             from_start: arguments.oplog_size.is_some(),
             bytes: arguments.oplog_size.unwrap_or(Self::default().bytes),
             window: Duration::from_secs(arguments.oplog_window),
+            expiry_events: arguments.expiry_events,
         }
     }
 }
@@ -62,10 +80,10 @@ mod tests {
             from_start: true,
             bytes: 2 << 30,
             window: Duration::from_secs(60),
+            expiry_events: ExpiryEventTime::Instant,
         };
-        assert_eq!(
-            oplog(&["--oplog-size", "2G", "--oplog-window", "60"]),
-            Ok(long)
-        );
+        let arguments = "--oplog-size 2G --oplog-window 60 --expiry-events instant";
+        let arguments: Vec<&str> = arguments.split(' ').collect();
+        assert_eq!(oplog(&arguments), Ok(long));
     }
 }

@@ -17,6 +17,7 @@ pub mod key_bounds;
 mod matching_records;
 mod merge;
 mod oid;
+mod oplog;
 mod out;
 mod partial;
 pub mod plan;
@@ -35,6 +36,7 @@ pub mod write;
 pub use id_order::order_ids;
 pub use merge::check_on;
 pub use oid::ObjectIds;
+pub use oplog::{OPLOG, Oplog, OplogUse};
 pub use partial::PartialFilter;
 pub use point::{is_visible, show_by_id};
 pub use report::ListOperations;
@@ -43,7 +45,7 @@ pub use slice::{STEP, TimeSlice};
 pub use sources::{EngineSources, OpenedWalk, Planned, Reading};
 pub use tail::{Tail, has_tail};
 pub use validate::{Findings, validate};
-pub use watch::{NextEvent, Watch, fatal};
+pub use watch::{MissingImage, NextEvent, Watch, fatal};
 
 // Types of storage that are part of the engine's interface.
 pub use crate::storage::expiry::Reaper;

@@ -484,7 +484,7 @@ impl Catalog {
     /// Returns all collections, except perhaps one that is just being renamed. They are not sorted and carry no names: the
     /// reaper calls this several times a second, and there may be thousands. No shard of the map is locked while the caller
     /// locks a collection.
-    fn each(&self) -> Vec<Arc<Collection>> {
+    pub(super) fn each(&self) -> Vec<Arc<Collection>> {
         self.collections
             .iter()
             .map(|e| Arc::clone(e.value()))

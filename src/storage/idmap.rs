@@ -42,6 +42,15 @@ impl IdMap {
         self.map.hasher().hash_one(key)
     }
 
+    /// Returns the hash under which a document is in the map. Entries of the oplog have no `_id`; they are spread by their
+    /// `ts`, so that removing one does not search among all of them.
+    pub fn hash_of(&self, doc: Doc<'_>) -> u64 {
+        match doc.get("_id").is_missing() {
+            false => with_id_key(doc, |key| self.hash(key)),
+            true => key::with(doc.get("ts"), |key| self.hash(key)),
+        }
+    }
+
     /// Calls `look` for each record with that hash, until it returns `Some`, and returns that.
     #[inline]
     pub fn find<T>(&self, hash: u64, mut look: impl FnMut(RecordId) -> Option<T>) -> Option<T> {

@@ -16,6 +16,7 @@
 //! | lock | guards | held for |
 //! |---|---|---|
 //! | `Clock::moving` | the clock while it is moved, and the list of its watchers | a move; for a step back, the whole step |
+//! | `ExpiryEvents::telling` | the order in which ends of documents are told, with `--expiry-events instant` | all ends that have come |
 //! | `Catalog::changing` | which collections exist | a create, drop or rename |
 //! | `Collection::state` | the contents and the settings of a collection | one slice or one document |
 //! | a shard of `Catalog::collections` | the map from names to collections | a lookup |
@@ -54,6 +55,7 @@ pub mod index;
 mod indexing;
 mod logical_clock;
 mod namespace;
+mod oplog;
 mod options;
 mod order;
 mod read_point;
@@ -71,7 +73,7 @@ mod writer;
 
 pub use catalog::{Catalog, CreateError, Damaged, OtherCase, RenameError, Unreadable, free};
 pub use change_log::{
-    ChangeLog, HistoryLost, Images, LogEntry, LogLimits, LogOp, LogPosition, LogSubject,
+    ChangeLog, HistoryLost, Images, LogEntry, LogLimits, LogOp, LogPosition, LogStart, LogSubject,
     LogTransaction, NoDelta, UpdateDelta,
 };
 pub use collection::{Collection, Dropped};

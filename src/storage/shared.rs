@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::expiry::ExpiryEvents;
 use super::snapshots::Snapshots;
 use super::transaction::Transactions;
 use super::{ChangeLog, LogOp, LogSubject, LogTransaction, LogicalClock};
@@ -17,6 +18,8 @@ pub struct Shared {
     pub time: LogicalClock,
     /// What was written, for those who follow it.
     pub log: ChangeLog,
+    /// When the ends of documents are told.
+    pub expiry_events: ExpiryEvents,
     pub(super) snapshots: Snapshots,
     pub(super) transactions: Transactions,
 }

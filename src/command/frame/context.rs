@@ -17,9 +17,9 @@ use crate::clock::{Clock, monotonic};
 use crate::command::FailPoints;
 use crate::command::hello::Monitors;
 use crate::command::profile::Profiling;
-use crate::config::{Config, OplogConfig, Topology};
+use crate::config::{Config, ExpiryEventTime, OplogConfig, Topology};
 use crate::cosmos::{Cosmos, strict};
-use crate::engine::{Catalog, LogLimits, ObjectIds, Reaper, SizeLimit};
+use crate::engine::{Catalog, LogLimits, ObjectIds, Oplog, Reaper, SizeLimit};
 use crate::query::Vars;
 use crate::session::{Cursors, Idle, Sessions};
 use crate::value::{Millis, Value};
@@ -30,6 +30,10 @@ pub struct Context {
     pub clock: Clock,
     pub catalog: Arc<Catalog>,
     pub reaper: Arc<Reaper>,
+    /// The oplog, if the server is a member of a replica set.
+    pub oplog: Option<Arc<Oplog>>,
+    /// Something has to be done before a command runs: see `attend` in [`super::dispatch`].
+    pub(super) is_attentive: bool,
     /// Generates the `_id` of documents that come without one.
     pub ids: Arc<ObjectIds>,
     pub sessions: Sessions,
@@ -89,6 +93,8 @@ impl Context {
         });
         let catalog = Arc::new(Catalog::with_clock(clock.clone()).with_limit(limit));
         keep_changes(&catalog, &config.oplog, clock.now());
+        let oplog = matches!(config.topology, Topology::ReplicaSet { .. })
+            .then(|| Oplog::create(&catalog, config.oplog.bytes, clock.now()));
         let reaper = Reaper::new(Arc::clone(&catalog), clock.clone());
         let parameters = Parameters::default();
         parameters.fix(
@@ -101,6 +107,8 @@ impl Context {
             tells_time: cluster_time::is_told(&config.topology, upstream.is_some()),
             catalog,
             reaper,
+            is_attentive: oplog.is_some() || config.oplog.expiry_events == ExpiryEventTime::Instant,
+            oplog,
             ids: Arc::new(ObjectIds::new()),
             sessions: Sessions::new(idle.clone()),
             cursors: Cursors::new(idle.clone()),
@@ -167,8 +175,11 @@ fn keep_changes(catalog: &Catalog, oplog: &OplogConfig, now: Millis) {
         bytes: usize::try_from(oplog.bytes).unwrap_or(usize::MAX),
         age: oplog.window,
     });
+    if oplog.expiry_events == ExpiryEventTime::Instant {
+        shared.expiry_events.set_instant();
+    }
     if oplog.from_start {
-        shared.log.start(&shared.time, now);
+        catalog.start_recording(now);
     }
 }
 

@@ -23,6 +23,7 @@ pub(in crate::command) mod generic;
 pub(in crate::command) mod guard;
 pub(in crate::command) mod index_spec;
 pub(in crate::command) mod operations;
+pub(in crate::command) mod oplog;
 pub(in crate::command) mod parameters;
 pub(in crate::command) mod read_preference;
 pub(in crate::command) mod record_ids;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::effort::Effort;
-use crate::engine::{EngineSources, NextEvent, ReadPoint, TimeSlice, Watch, fatal};
+use crate::engine::{EngineSources, MissingImage, NextEvent, ReadPoint, TimeSlice, Watch, fatal};
 use crate::error::{Code, Result};
-use crate::query::Vars;
 use crate::query::stage::{
     Flow, Pipeline, PipelineLimits, ResumeToken, RowBatch, RowContext, Rows, StepBudget,
 };
+use crate::query::{Survey, Vars};
 use crate::session::{Fill, ReplyBatch, Source};
 use crate::value::{Doc, DocBuf, check_size};
 use crate::wait::Wait;
@@ -31,6 +31,8 @@ pub(in crate::command) struct WatchSource {
     resume: ResumeToken,
     /// How many fragments of the first event the client knows already.
     known_fragments: usize,
+    /// The documents in an event that are looked up only after the stages have dropped what they drop.
+    matched_before: Vec<&'static str>,
 }
 
 /// The input of the first stage: at most one event.
@@ -59,6 +61,18 @@ impl WatchSource {
             vars,
             limits,
             held: RowBatch::new(),
+            matched_before: matched_before(pipeline),
+        }
+    }
+
+    /// Fails for an event that lacks a required document, unless the stages may drop the event before anybody looks for the
+    /// document: as in mongod, a `$match` that does not name it comes first.
+    fn check_image(&self, missing: Option<&MissingImage>) -> Result<()> {
+        match missing {
+            Some(missing) if !self.matched_before.contains(&missing.field) => {
+                Err(missing.error.clone())
+            }
+            _ => Ok(()),
         }
     }
 
@@ -135,9 +149,19 @@ impl Source for WatchSource {
                 return Ok(Fill::Pause);
             }
             match self.watch.next(at)? {
-                NextEvent::Event { token, event } => {
+                NextEvent::Event {
+                    token,
+                    event,
+                    missing,
+                } => {
                     effort.documents += 1;
+                    self.check_image(missing.as_ref())?;
                     self.transform(token, event, &slice)?;
+                    if let Some(missing) = missing
+                        && !self.held.is_empty()
+                    {
+                        return Err(missing.error);
+                    }
                 }
                 NextEvent::Pause => return Ok(Fill::Pause),
                 NextEvent::None => {
@@ -160,6 +184,26 @@ impl Source for WatchSource {
     fn suspend(&mut self) -> usize {
         self.held.suspend() + self.rows.suspend() + self.watch.held() + self.vars.held()
     }
+}
+
+/// Returns the documents in an event that no stage names, if every `$match` can be moved before their look-up.
+fn matched_before(pipeline: &Pipeline) -> Vec<&'static str> {
+    const PASSED: [&str; 6] = [
+        "$changeStream",
+        "$match",
+        "$addFields",
+        "$set",
+        "$unset",
+        "$project",
+    ];
+    let mut steps = pipeline.steps().iter();
+    if !steps.all(|step| PASSED.contains(&step.row.name)) {
+        return Vec::new();
+    }
+    let is_named = |field: &str| Survey::of(field, |survey| pipeline.survey(survey)).names_field;
+    let mut fields = vec!["fullDocument", "fullDocumentBeforeChange"];
+    fields.retain(|field| !is_named(field));
+    fields
 }
 
 /// Checks that the stages have left the resume token alone. A client could not go on from another one.

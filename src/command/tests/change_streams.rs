@@ -154,6 +154,12 @@ fn a_stream_ends_with_its_collection_and_may_start_after_that() {
     assert_eq!(ids(&after), [2]);
     // A client that has not seen the end sees it when it resumes.
     let resumed = watch(&mut server, doc! {"resumeAfter": drop_event});
+    let batch = cursor(&resumed).get_array("firstBatch").unwrap();
+    let kinds = batch.iter().map(|event| event.as_document().unwrap());
+    let kinds: Vec<&str> = kinds
+        .map(|event| event.get_str("operationType").unwrap())
+        .collect();
+    assert_eq!(kinds, ["invalidate"], "{resumed}");
     assert_eq!(cursor(&resumed).get_i64("id").ok(), Some(0), "{resumed}");
 }
 
@@ -201,4 +207,64 @@ fn an_update_that_changes_nothing_sends_no_event() {
     );
     insert(&mut server, 2);
     assert_eq!(ids(&more(&mut server, &opened, 10)), [2]);
+}
+
+/// The events of a transaction come together at its commit, in the order of its statements, each as its own event.
+#[test]
+fn a_transaction_is_one_group_of_events() {
+    let mut server = server(Config::default());
+    insert(&mut server, 1);
+    let opened = watch(&mut server, doc! {});
+    let session = doc! {"id": bson::Binary {
+        subtype: bson::spec::BinarySubtype::Uuid,
+        bytes: vec![7; 16],
+    }};
+    let mut first = true;
+    let mut within = |server: &mut Server, mut command: Document, db: &str| {
+        command.extend(doc! {"lsid": &session, "txnNumber": 4_i64, "autocommit": false, "$db": db});
+        if std::mem::take(&mut first) {
+            command.insert("startTransaction", true);
+        }
+        let reply = ask(server, command);
+        assert_eq!(reply.get_f64("ok").ok(), Some(1.0), "{reply}");
+    };
+    let set = |value: i32| doc! {"q": {"_id": 1}, "u": {"$set": {"a": value}}};
+    for value in 1..=300 {
+        let update = doc! {"update": "c", "updates": [set(value)]};
+        within(&mut server, update, "d");
+    }
+    insert(&mut server, 2);
+    within(&mut server, doc! {"commitTransaction": 1}, "admin");
+    insert(&mut server, 3);
+    let all = more(&mut server, &opened, 1_000);
+    let events = cursor(&all).get_array("nextBatch").unwrap();
+    let events: Vec<&Document> = events
+        .iter()
+        .map(|event| event.as_document().unwrap())
+        .collect();
+    assert_eq!(ids(&all)[..2], [2, 1]);
+    let group: Vec<_> = events
+        .iter()
+        .filter(|event| event.contains_key("txnNumber"))
+        .collect();
+    assert_eq!(group.len(), 300);
+    let time = group[0].get("clusterTime");
+    for (event, value) in group.iter().zip(1..) {
+        let updated = event.get_document("updateDescription").unwrap();
+        assert_eq!(
+            updated.get_document("updatedFields").ok(),
+            Some(&doc! {"a": value})
+        );
+        assert_eq!(event.get("clusterTime"), time);
+        assert_eq!(event.get_i64("txnNumber").ok(), Some(4));
+        let lsid = event.get_document("lsid").unwrap();
+        assert_eq!(lsid.keys().collect::<Vec<_>>(), ["id", "uid"]);
+    }
+    // A client may go on in the middle of the group.
+    for at in [0, 63, 280, 299] {
+        let token = group[at].get_document("_id").unwrap().clone();
+        let resumed = watch(&mut server, doc! {"resumeAfter": token});
+        let rest = ids(&resumed).len() + ids(&more(&mut server, &resumed, 1_000)).len();
+        assert_eq!(rest, 300 - at, "behind {at}");
+    }
 }

@@ -2,5 +2,7 @@
 
 mod change_streams;
 mod default_ttl;
+mod expiry_events;
+mod oplog;
 mod rights;
 pub(in crate::command) mod server;

@@ -353,10 +353,14 @@ impl Resolved {
                 );
                 index.end();
             }
+            if let Some(keep) = self.images {
+                let mut images = change.doc("changeStreamPreAndPostImages");
+                images.put_bool("enabled", keep);
+                images.end();
+            }
             let options = CollectionOptions {
                 cap: self.cap,
                 indexing_mode: self.mode,
-                keeps_images: self.images == Some(true),
                 ..CollectionOptions::default()
             };
             put_options(&options, self.default.unwrap_or(DefaultTtl::Off), change);

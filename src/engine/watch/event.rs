@@ -2,21 +2,28 @@
 
 use crate::engine::describe::{put_id_index, put_options};
 use crate::engine::point::show_by_id;
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error};
 use crate::query::stage::{BeforeChange, ChangeStream, FullDocument, ResumeToken};
 use crate::storage::{Catalog, Images, LogEntry, LogOp, Namespace, ReadPoint};
 use crate::value::{Doc, DocBuf, DocBuilder, Value};
 
 use super::description;
 
-/// Returns the event of a change. `at` is the moment at which a client sees the document that an update has changed.
+/// A document that a client requires and that was not kept.
+pub struct MissingImage {
+    /// The field of the event.
+    pub field: &'static str,
+    pub error: Error,
+}
+
+/// Returns the event of a change, and which required document it lacks. `at` is the moment at which a client sees the document that an update has changed.
 pub(super) fn of(
     entry: &LogEntry,
     token: &ResumeToken,
     stream: &ChangeStream,
     catalog: &Catalog,
     at: ReadPoint,
-) -> Result<DocBuf> {
+) -> (DocBuf, Option<MissingImage>) {
     let images = match &entry.op {
         LogOp::Update { images, .. }
         | LogOp::Replace { images, .. }
@@ -26,6 +33,11 @@ pub(super) fn of(
     let full_document = full_document(entry, stream, catalog, at);
     let before = images.and_then(|images| before(images, stream.before_change));
     let event = DocBuf::build(|event| {
+        if let Some(transaction) = &entry.transaction {
+            event
+                .put_i64("txnNumber", transaction.number)
+                .put_doc("lsid", transaction.lsid.as_doc());
+        }
         if let LogOp::Rename { to, .. } = &entry.op {
             put_namespace("to", to, event);
         }
@@ -46,18 +58,20 @@ pub(super) fn of(
         }
     });
     let is_missing = |image: &Option<Image>| matches!(image, Some(Image::Missing));
-    if stream.full_document == FullDocument::Required && is_missing(&full_document) {
-        return Err(no_image(
-            "post-image for all update events",
-            "post-image",
-            &event,
-        ));
-    }
-    if stream.before_change == BeforeChange::Required && is_missing(&before) {
+    let missing = if stream.full_document == FullDocument::Required && is_missing(&full_document) {
+        let which = "post-image for all update events";
+        Some(("fullDocument", which, "post-image"))
+    } else if stream.before_change == BeforeChange::Required && is_missing(&before) {
         let which = "pre-image for all update, delete and replace events";
-        return Err(no_image(which, "pre-image", &event));
-    }
-    Ok(event)
+        Some(("fullDocumentBeforeChange", which, "pre-image"))
+    } else {
+        None
+    };
+    let missing = missing.map(|(field, which, image)| MissingImage {
+        field,
+        error: no_image(which, image, &event),
+    });
+    (event, missing)
 }
 
 /// Returns the event that a stream ends with this change.
@@ -147,7 +161,7 @@ fn operation_type(op: &LogOp) -> &'static str {
         LogOp::Replace { .. } => "replace",
         LogOp::Delete { .. } => "delete",
         LogOp::Create { .. } => "create",
-        LogOp::Drop => "drop",
+        LogOp::Drop { .. } => "drop",
         LogOp::Rename { .. } => "rename",
         LogOp::DropDatabase => "dropDatabase",
         LogOp::CreateIndexes { .. } => "createIndexes",
@@ -213,7 +227,7 @@ fn describe_operation(op: &LogOp, event: &mut DocBuilder<'_>) {
                 .put_doc("operationDescription", change.as_doc())
                 .put_doc("stateBeforeChange", before.as_doc());
         }
-        LogOp::Drop
+        LogOp::Drop { .. }
         | LogOp::DropDatabase
         | LogOp::Insert { .. }
         | LogOp::Update { .. }

@@ -6,6 +6,8 @@
 mod description;
 mod event;
 
+pub use event::MissingImage;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -42,6 +44,7 @@ pub enum NextEvent {
     Event {
         token: ResumeToken,
         event: DocBuf,
+        missing: Option<MissingImage>,
     },
     /// Many changes were read, and none is for this stream. The caller calls again.
     Pause,
@@ -56,8 +59,8 @@ pub enum NextEvent {
 impl Watch {
     /// Opens a stream. From now on changes are recorded.
     pub fn open(catalog: &Arc<Catalog>, stream: ChangeStream, at: ReadPoint) -> Self {
+        catalog.start_recording(at.now());
         let shared = catalog.shared();
-        shared.log.start(&shared.time, at.now());
         // The position first: whatever comes in between is before the mark and behind the position.
         let position = match stream.start {
             StreamStart::Now => Some(shared.log.end()),
@@ -103,15 +106,18 @@ impl Watch {
 
     /// Returns the next event.
     pub fn next(&mut self, at: ReadPoint) -> Result<NextEvent> {
-        if let Some(entry) = self.ending.take() {
-            self.is_over = true;
-            let token = event_token(&entry, true);
-            return Ok(self.told(token, event::invalidated(&entry, &token)));
-        }
         if self.is_over {
             return Ok(NextEvent::Over);
         }
-        if self.found.is_empty() && !self.look()? && self.found.is_empty() {
+        // The first look at the log may find that a resumed stream has only its end to tell.
+        let found_none = self.ending.is_none() && self.found.is_empty();
+        let at_end = !found_none || self.look()?;
+        if let Some(entry) = self.ending.take() {
+            self.is_over = true;
+            let token = event_token(&entry, true);
+            return Ok(self.told(token, event::invalidated(&entry, &token), None));
+        }
+        if self.found.is_empty() && !at_end {
             return Ok(NextEvent::Pause);
         }
         let Some(entry) = self.found.pop_front() else {
@@ -127,13 +133,22 @@ impl Watch {
             self.ending = Some(Arc::clone(&entry));
         }
         let token = event_token(&entry, false);
-        let event = event::of(&entry, &token, &self.stream, &self.catalog, at)?;
-        Ok(self.told(token, event))
+        let (event, missing) = event::of(&entry, &token, &self.stream, &self.catalog, at);
+        Ok(self.told(token, event, missing))
     }
 
-    fn told(&mut self, token: ResumeToken, event: DocBuf) -> NextEvent {
+    fn told(
+        &mut self,
+        token: ResumeToken,
+        event: DocBuf,
+        missing: Option<MissingImage>,
+    ) -> NextEvent {
         self.mark = token;
-        NextEvent::Event { token, event }
+        NextEvent::Event {
+            token,
+            event,
+            missing,
+        }
     }
 
     /// Reads changes from the log. Returns whether its end was reached.
@@ -172,17 +187,22 @@ impl Watch {
             return Ok(from);
         };
         let mut found = None;
-        let mut steps = |entry: &Arc<LogEntry>| {
-            if entry.time != token.time {
-                return false;
-            }
-            if is_event(entry, &event) && wants(&self.stream, entry) {
-                found = Some(Arc::clone(entry));
-            }
-            found.is_none()
-        };
-        let read = log.read(from, &mut steps);
-        let (position, _) = read.map_err(|HistoryLost| history_lost())?;
+        let mut is_past = false;
+        // A transaction may have made more changes than one look at the log shows.
+        let mut position = from;
+        let mut at_end = false;
+        while !at_end && !is_past {
+            let steps = |entry: &Arc<LogEntry>| {
+                is_past = entry.time != token.time;
+                if !is_past && is_event(entry, &event) {
+                    is_past = true;
+                    found = wants(&self.stream, entry).then(|| Arc::clone(entry));
+                }
+                !is_past
+            };
+            let read = log.read(position, steps);
+            (position, at_end) = read.map_err(|HistoryLost| history_lost())?;
+        }
         let Some(entry) = found else {
             self.is_lost = true;
             return Ok(from);
@@ -205,7 +225,7 @@ impl Watch {
             StreamScope::Collection { .. } => {
                 matches!(
                     entry.op,
-                    LogOp::Drop | LogOp::Rename { .. } | LogOp::DropDatabase
+                    LogOp::Drop { .. } | LogOp::Rename { .. } | LogOp::DropDatabase
                 )
             }
             StreamScope::Database(_) => matches!(entry.op, LogOp::DropDatabase),
@@ -247,7 +267,7 @@ fn is_classic(op: &LogOp) -> bool {
         | LogOp::Update { .. }
         | LogOp::Replace { .. }
         | LogOp::Delete { .. }
-        | LogOp::Drop
+        | LogOp::Drop { .. }
         | LogOp::Rename { .. }
         | LogOp::DropDatabase => true,
         LogOp::Create { .. }

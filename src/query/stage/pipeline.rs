@@ -156,25 +156,13 @@ impl Pipeline {
     /// Checks that the stages behind `$changeStream` leave events what they are.
     fn check_in_change_stream(&self) -> Result<()> {
         let follows = self.change_stream().is_some();
-        let refuse = |name: &str, why: &str| {
-            let message = format!("{name} {why} a $changeStream pipeline");
-            Err(Error::new(Code::IllegalOperation, message))
-        };
-        let rest = self.steps.iter().enumerate();
-        for (at, step) in rest.skip(usize::from(follows)) {
+        let count = self.steps.len();
+        for (at, step) in self.steps.iter().enumerate() {
             let name = step.row.name;
-            match step.row.facts.in_change_stream {
-                InChangeStream::Never if follows => return refuse(name, "is not permitted in"),
-                InChangeStream::OnlyLast if !follows => {
-                    return refuse(name, "can only be used in");
-                }
-                InChangeStream::OnlyLast if at + 1 < self.steps.len() => {
-                    return Err(Error::location(
-                        7182802,
-                        format!("{name} must be the last stage in the pipeline"),
-                    ));
-                }
-                _ => {}
+            if follows && at > 0 {
+                check_follower(step.row, at + 1 == count)?;
+            } else if step.row.facts.in_change_stream == InChangeStream::OnlyLast {
+                return Err(not_here(name, "can only be used in"));
             }
         }
         Ok(())
@@ -224,10 +212,7 @@ impl Pipeline {
 
     /// Returns the changes that the pipeline follows, if it begins with `$changeStream`.
     pub fn change_stream(&self) -> Option<&ChangeStream> {
-        match &self.steps.first()?.stage {
-            Stage::StageOp(op) => op.change_stream(),
-            _ => None,
-        }
+        change_stream_of(&self.steps)
     }
 
     /// Visits this pipeline and all nested ones, at every level.
@@ -430,6 +415,30 @@ pub(super) fn only_field(stage: Doc<'_>) -> Result<Elem<'_>> {
 }
 
 /// Parses one stage document and checks that the stage is allowed at this place.
+fn change_stream_of(steps: &[PipelineStep]) -> Option<&ChangeStream> {
+    match &steps.first()?.stage {
+        Stage::StageOp(op) => op.change_stream(),
+        _ => None,
+    }
+}
+
+/// Checks that a stage may follow `$changeStream`.
+fn check_follower(row: &Entry, is_last: bool) -> Result<()> {
+    match row.facts.in_change_stream {
+        InChangeStream::Never => Err(not_here(row.name, "is not permitted in")),
+        InChangeStream::OnlyLast if !is_last => Err(Error::location(
+            7182802,
+            format!("{} must be the last stage in the pipeline", row.name),
+        )),
+        InChangeStream::OnlyLast | InChangeStream::Allowed => Ok(()),
+    }
+}
+
+fn not_here(name: &str, why: &str) -> Error {
+    let message = format!("{name} {why} a $changeStream pipeline");
+    Error::new(Code::IllegalOperation, message)
+}
+
 fn parse_stage(
     spec: Doc<'_>,
     index: usize,
@@ -501,7 +510,15 @@ fn parse_stage(
             40601,
             format!("{} can only be the final stage in the pipeline", row.name),
         )),
-        _ => STAGES.ready(row).map(|_| ()),
+        _ => {
+            let ready = STAGES.ready(row).map(|_| ());
+            // A stage that is not built is refused in a change stream by the same rule as the others.
+            let steps: &[PipelineStep] = steps;
+            match ready.is_err() && change_stream_of(steps).is_some() {
+                true => check_follower(row, false).and(ready),
+                false => ready,
+            }
+        }
     }
 }
 

@@ -62,6 +62,7 @@ const ROWS: &[Entry] = &[
         .inner(facet::inner)
         .documents(DocumentsAfter::Taken),
     Entry::planned("$fill")
+        .in_change_stream(InChangeStream::Allowed)
         .changes(Changes::Fields(output))
         .stable(Stable::Never),
     Entry::planned("$geoNear")

@@ -211,7 +211,8 @@ impl Modify for Push {
 
     fn appends(&self, count: usize) -> bool {
         let behind = |at: i64| usize::try_from(at).is_ok_and(|at| at > count);
-        self.sort.is_none() && self.position.is_none_or(behind)
+        // As mongod tells it: an array that was empty is told as a whole.
+        count > 0 && self.sort.is_none() && self.position.is_none_or(behind)
     }
 
     fn builds_an_array(&self) -> bool {

@@ -65,7 +65,10 @@ pub enum LogOp {
         options: Box<CollectionOptions>,
         default: DefaultTtl,
     },
-    Drop,
+    Drop {
+        /// How many documents it had.
+        documents: u64,
+    },
     /// The collection got another name, and may have replaced another collection.
     Rename {
         to: Namespace,
@@ -162,7 +165,7 @@ impl LogOp {
             }
             Self::DropIndexes { index } => index.bytes().len(),
             Self::Modify { change, before } => change.bytes().len() + before.bytes().len(),
-            Self::Drop | Self::DropDatabase => 0,
+            Self::Drop { .. } | Self::DropDatabase => 0,
         }
     }
 }

@@ -37,6 +37,15 @@ pub struct ChangeLog {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LogPosition(u64);
 
+/// The beginning of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogStart {
+    pub time: ClusterTime,
+    pub wall: Millis,
+    /// Nothing had been written before.
+    pub is_complete: bool,
+}
+
 /// The error that the log no longer has, or never had, changes that a reader needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HistoryLost;
@@ -54,6 +63,8 @@ struct Kept {
     /// The position of the first entry.
     first: u64,
     bytes: usize,
+    /// When recording began.
+    started: Option<LogStart>,
     /// Changes up to this time may be missing. `None` if none are.
     lost: Option<ClusterTime>,
     limits: LogLimits,
@@ -85,6 +96,7 @@ impl Default for ChangeLog {
                 entries: VecDeque::new(),
                 first: 0,
                 bytes: 0,
+                started: None,
                 lost: None,
                 limits: LogLimits::default(),
             }),
@@ -128,7 +140,37 @@ impl ChangeLog {
                 ClusterTime::from_parts(u32::try_from(second).unwrap_or(u32::MAX), u32::MAX)
             };
             kept.lost = (latest_write > 0).then(|| end_of_second(latest_write).min(started));
+            kept.started = Some(LogStart {
+                time: started,
+                wall: now,
+                is_complete: latest_write == 0,
+            });
         }
+    }
+
+    /// Returns when recording began, if it has.
+    pub fn started(&self) -> Option<LogStart> {
+        self.kept.read().started
+    }
+
+    /// Returns the moment of the newest entry.
+    pub(super) fn latest_wall(&self) -> Option<Millis> {
+        self.kept.read().entries.back().map(|entry| entry.wall)
+    }
+
+    /// Returns the time of the oldest entry that is kept.
+    pub fn oldest(&self) -> Option<ClusterTime> {
+        self.kept.read().entries.front().map(|entry| entry.time)
+    }
+
+    /// Returns whether no entry was ever dropped.
+    pub fn is_whole(&self) -> bool {
+        self.kept.read().first == 0
+    }
+
+    /// Returns the position of the oldest entry that is kept.
+    pub fn beginning(&self) -> LogPosition {
+        LogPosition(self.kept.read().first)
     }
 
     /// Appends a change. Called under the lock of the collection.

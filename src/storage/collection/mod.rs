@@ -261,7 +261,8 @@ impl Collection {
     /// Empties the collection for good and returns its contents, so that the caller can free them without the lock.
     pub(super) fn retire(&self, now: Millis) -> Box<dyn Send> {
         let mut state = self.exclusive();
-        state.contents().record(now, || LogOp::Drop);
+        let documents = state.contents().totals().count;
+        state.contents().record(now, || LogOp::Drop { documents });
         state.empty()
     }
 

@@ -108,6 +108,7 @@ impl Contents {
             }
             contents.half_way();
             contents.tighten();
+            contents.note_end();
         });
     }
 }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use super::expiry::dates::PendingDateRules;
 use super::expiry::{Bounds, Drained};
-use super::idmap::{IdMap, with_id_key};
+use super::idmap::IdMap;
 use super::index::{Index, IndexKeys};
 use super::segment::Segment;
 use super::segments::Segments;
@@ -311,6 +311,7 @@ impl Contents {
             self.note_version(&change, time);
         }
         let id = self.guarded(|contents| contents.apply(change));
+        self.note_end();
         if noted && matches!(change, Change::Insert { .. }) {
             self.note_absence(id, time);
         }
@@ -435,7 +436,7 @@ impl Contents {
             return;
         };
         let doc = Doc::new(bytes);
-        let hash = with_id_key(doc, |key| self.ids.hash(key));
+        let hash = self.ids.hash_of(doc);
         for index in &mut self.indexes {
             if let Ok(keys) = IndexKeys::of(&index.spec, doc, ts) {
                 index.remove(&keys, id);
@@ -458,6 +459,7 @@ impl Contents {
     pub fn set_default_ttl(&mut self, default: DefaultTtl, index: Option<TsIndex>, _: &Drained) {
         self.default = default;
         self.ts_index = index;
+        self.note_end();
     }
 
     // --- Memory ---

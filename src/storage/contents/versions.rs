@@ -2,7 +2,6 @@
 
 use super::{Cause, Change, Contents};
 use crate::storage::RecordId;
-use crate::storage::idmap::with_id_key;
 use crate::storage::index::IndexKeys;
 use crate::storage::versions::{EarlierVersion, OwnWrites, TransactionId, Versions};
 use crate::ttl::{End, OwnTtl};
@@ -33,7 +32,7 @@ impl Contents {
             bytes: bytes.into(),
             ts,
             ttl: OwnTtl::of(doc),
-            hash: with_id_key(doc, |key| self.ids.hash(key)),
+            hash: self.ids.hash_of(doc),
         };
         self.versions_mut().earlier.note(id, Some(version), time);
     }

@@ -1,6 +1,6 @@
 //! Changes that the log of changes is told about.
 
-use super::{Change, Contents};
+use super::{Cause, Change, Contents};
 use crate::storage::{Images, LogOp, RecordId};
 use crate::value::{Doc, DocBuf, Millis};
 
@@ -20,7 +20,16 @@ impl Contents {
                 self.copy_of(id)
             }
         };
+        if let Change::Remove {
+            id,
+            cause: Cause::Expired,
+        } = change
+            && let Some(end) = self.record_end(id)
+        {
+            self.shared.expiry_events.note_delay(end, now);
+        }
         let id = self.guarded(|contents| contents.apply(change));
+        self.note_end();
         let after = match change {
             Change::Remove { .. } => None,
             _ => self.copy_of(id),
@@ -38,6 +47,11 @@ impl Contents {
             shared.log.append(&shared.time, now, &self.subject, op);
         }
         id
+    }
+
+    /// Notes that documents may end earlier than before, for those who tell it at the instant.
+    pub(super) fn note_end(&self) {
+        self.shared.expiry_events.note_end(self.earliest_end());
     }
 
     /// Tells the log about a change of the collection itself.

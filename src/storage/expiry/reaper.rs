@@ -26,6 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Slices of work on one collection before the next collection gets its turn.
 const TURN: u32 = 50;
 const NAP: Duration = Duration::from_millis(250);
+/// The nap before an end that is to be told at its instant.
+const SHORTEST_NAP: Duration = Duration::from_millis(1);
 
 /// Runs the passes of the reaper, and reports on them.
 pub struct Reaper {
@@ -120,9 +122,13 @@ impl Reaper {
     pub async fn run(reaper: Weak<Self>) {
         while let Some(reaper) = reaper.upgrade() {
             let asleep = reaper.falls_asleep();
+            let lowered = reaper.catalog.shared().expiry_events.lowered();
             if !asleep {
+                reaper.catalog.tell_ended(reaper.clock.now());
                 reaper.pass().await;
             }
+            let now = reaper.clock.now();
+            let next_event = reaper.catalog.until_told(now).unwrap_or(NAP);
             // Between passes the task keeps only the signals, so that a server without other references can be dropped.
             let signals = Arc::clone(&reaper.signals);
             drop(reaper);
@@ -133,7 +139,8 @@ impl Reaper {
                 }
             }
             tokio::select! {
-                () = tokio::time::sleep(NAP) => {}
+                () = tokio::time::sleep(NAP.min(next_event.max(SHORTEST_NAP))) => {}
+                () = lowered.notified() => {}
                 () = signals.woken.notified() => {}
             }
         }
@@ -145,7 +152,8 @@ impl Reaper {
     fn falls_asleep(&self) -> bool {
         self.asleep.store(true, Ordering::SeqCst);
         self.served.load(Ordering::SeqCst);
-        if !self.is_enabled() || !self.catalog.can_expire() {
+        let is_needed = self.is_enabled() || self.catalog.shared().expiry_events.is_instant();
+        if !is_needed || !self.catalog.can_expire() {
             return true;
         }
         self.asleep.store(false, Ordering::Relaxed);
@@ -243,6 +251,8 @@ impl Drop for Reaper {
 
 impl Watcher for Reaper {
     fn before_rewind(&self, now: Millis) {
+        self.catalog.tell_ended(now);
+        self.catalog.shared().expiry_events.note_rewind();
         self.catalog.sweep(now);
     }
 

@@ -24,12 +24,13 @@ use super::operations::Operation;
 use super::task::RunningCommand;
 use super::write_concern::UnmetConcern;
 use super::{
-    Access, Command, Context, Flags, Outcome, Task, cluster_time, collection_uuid, reply,
+    Access, Command, Context, Flags, Outcome, Task, cluster_time, collection_uuid, oplog, reply,
     transaction,
 };
 use crate::clock::monotonic;
 use crate::command::{COMMANDS, cosmos};
 use crate::effort::Effort;
+use crate::engine::OPLOG;
 use crate::error::{Code, Error, Hangup, Result};
 use crate::handler::{self, Handler, Peer, Progress, Traffic, Work};
 use crate::interrupt::{Limit, expired};
@@ -303,6 +304,9 @@ fn run(
     if context.cosmos.strict {
         cosmos::check_strict(&call)?;
     }
+    if context.is_attentive {
+        attend(&call)?;
+    }
     if let Some(concern) = &call.generic.read_concern {
         concern.check_times(context.catalog.time().latest())?;
     }
@@ -426,6 +430,18 @@ fn deadline(context: &Context, command: &Command, millis: u64) -> Result<Option<
         return Err(expired());
     }
     Ok(left.map(|left| monotonic() + left))
+}
+
+/// Prepares what changes would otherwise meet unprepared: ends that must be told before them, and the oplog for its readers.
+#[cold]
+#[inline(never)]
+fn attend(call: &Call<'_>) -> Result<()> {
+    let context = call.context;
+    context.catalog.tell_ended(call.now);
+    match &context.oplog {
+        Some(log) if call.database() == OPLOG.0 => oplog::enter(call, log),
+        _ => Ok(()),
+    }
 }
 
 /// Refuses a command that is known but not built. A client that must log in and has not done so does not learn even that.
