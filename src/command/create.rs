@@ -296,7 +296,7 @@ pub(super) fn wants_images(command: &str, images: Doc<'_>) -> Result<bool> {
     let mut enabled = None;
     for field in crate::args::fields(&path, images) {
         match field.name() {
-            "enabled" => enabled = field.bool()?,
+            "enabled" => enabled = field.strict_bool()?,
             _ => return Err(field.unknown()),
         }
     }

@@ -45,10 +45,10 @@ fn overflow(num: Num) -> crate::error::Error {
     ))
 }
 
-/// Parses a whole text as a number, without spaces around it. A double may be hexadecimal behind a sign, an oversight of
-/// MongoDB; all other numbers are decimal.
+/// Parses a whole text as a number, without spaces around it. A double may be hexadecimal behind a sign or with a capital
+/// `0X`, an oversight of MongoDB; all other numbers are decimal.
 pub fn read(text: &str, target: Type) -> Result<Value> {
-    if text.starts_with("0x") || text.starts_with("0X") {
+    if text.starts_with("0x") {
         return Err(fail(format_args!(
             "Illegal hexadecimal input in $convert with no onError value: {text}"
         )));
