@@ -186,6 +186,23 @@ const KNOWN: &[Known] = &[
         },
     },
     Known {
+        reason: "8.2: $add of a null is null, whatever follows (evaluate_math.cpp)",
+        is: |found, _| found.codes() == (16554, 0) && found.says("$add"),
+    },
+    Known {
+        reason: "fault, not in FAULTS.md: a $project behind a $limit does not know the end, so an empty batch follows",
+        is: |found, _| {
+            found.codes() == (0, 0)
+                && found.says("$limit")
+                && found.says("$project")
+                && ends_with_an_empty_batch(found)
+        },
+    },
+    Known {
+        reason: "fault, not in FAULTS.md: {$alwaysTrue: 1} in a partial index is refused / accepted",
+        is: |found, _| found.codes() == (67, 0) && found.says("$alwaysTrue"),
+    },
+    Known {
         reason: "8.2: figures of dataSize and dbStats are long (dbcommands.idl, safeInt64)",
         is: |found, _| {
             matches!(found.verb(), "dataSize" | "dbStats")
@@ -395,9 +412,9 @@ const KNOWN: &[Known] = &[
                 "cursors",
             ];
             matches!(found.codes(), (10065, 40414 | 0))
-                && lists
-                    .iter()
-                    .any(|name| found.names_with(name, |value| *value == Bson::Null))
+                && lists.iter().any(|name| {
+                    found.names_with(name, |value| matches!(value, Bson::Null | Bson::Undefined))
+                })
         },
     },
     Known {

@@ -5,6 +5,7 @@ use super::node::{Expr, ExprCall, ExprOp};
 use super::{Arity, Env};
 use crate::args::{ArgumentError, named};
 use crate::error::{Error, Result};
+use crate::query::Scope;
 use crate::value::{Doc, Val, ValueRef, is_true};
 
 #[derive(Debug)]
@@ -100,11 +101,11 @@ pub fn switch(arg: ExprArgument<'_>) -> Result<Expr> {
             "$switch requires at least one branch.",
         ));
     }
-    prune(branches, default)
+    prune(branches, default, arg.scope)
 }
 
 /// Removes branches that can never be taken. Errors in them are ignored, but an error in the default is reported.
-fn prune(branches: Vec<(Expr, Expr)>, mut default: Option<Expr>) -> Result<Expr> {
+fn prune(branches: Vec<(Expr, Expr)>, mut default: Option<Expr>, scope: &Scope) -> Result<Expr> {
     if let Some(error) = default.as_ref().and_then(Expr::failure) {
         return Err(error);
     }
@@ -120,12 +121,14 @@ fn prune(branches: Vec<(Expr, Expr)>, mut default: Option<Expr>) -> Result<Expr>
         }
     }
     if left.is_empty() {
-        return default.ok_or_else(|| {
-            Error::location(
-                40069,
-                "One cannot execute a switch statement where all the cases evaluate to false without a default.",
-            )
-        });
+        if let Some(default) = default.take() {
+            return Ok(default);
+        }
+        let failure = Error::location(
+            40069,
+            "One cannot execute a switch statement where all the cases evaluate to false without a default.",
+        );
+        scope.report(failure).map_or(Ok(()), Err)?;
     }
     Ok(Expr::op(Switch {
         branches: left,

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use super::{CompareOp, FieldTest, FilterNode, Test, matches::RootDocument, order::in_order};
-use crate::value::Doc;
+use crate::value::{ArrayLeaf, Doc};
 
 impl FilterNode {
     /// Returns the index if the document passes. The last condition that passed through an array decides, in MongoDB's
@@ -60,7 +60,12 @@ impl FieldTest {
                     });
             return found.break_value().flatten();
         }
-        let found = self.path.hits(doc, self.test.leaf(), |hit| {
+        let leaf = match self.test {
+            // Of an array that exists, its first element exists.
+            Test::Exists => ArrayLeaf::Elements,
+            _ => self.test.leaf(),
+        };
+        let found = self.path.hits(doc, leaf, |hit| {
             if !self.test.passes(hit.value) {
                 return ControlFlow::Continue(());
             }
