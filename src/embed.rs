@@ -36,7 +36,7 @@ pub enum Backend {
 fn in_memory(config: &Config, clock: Clock) -> Arc<Commands> {
     let context = Context::new(config.clone(), clock);
     tokio::spawn(sweep_idle_every_minute(Arc::downgrade(&context)));
-    tokio::spawn(expire_transactions_every_second(Arc::downgrade(&context)));
+    tokio::spawn(forget_every_second(Arc::downgrade(&context)));
     tokio::spawn(Reaper::run(Arc::downgrade(&context.reaper)));
     Arc::new(Commands::new(context))
 }
@@ -54,13 +54,13 @@ async fn sweep_idle_every_minute(context: Weak<Context>) {
     }
 }
 
-/// Aborts transactions that have lasted too long, as long as the server lives.
-async fn expire_transactions_every_second(context: Weak<Context>) {
+/// Aborts transactions that have lasted too long, and lets versions go that are too old, as long as the server lives.
+async fn forget_every_second(context: Weak<Context>) {
     let mut seconds = tokio::time::interval(Duration::from_secs(1));
     loop {
         seconds.tick().await;
         match context.upgrade() {
-            Some(context) => context.sessions.expire_transactions(context.clock.now()),
+            Some(context) => context.forget_what_is_over(),
             None => return,
         }
     }

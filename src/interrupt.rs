@@ -54,6 +54,20 @@ pub fn run_blocking<R>(work: impl FnOnce() -> R) -> R {
     }
 }
 
+/// Waits in the middle of a step, for code that cannot return to its task. Meanwhile another thread runs the other tasks of this
+/// worker. Returns an error if the command must end.
+pub fn wait_here(wait: Wait) -> Result<()> {
+    let wait = LIMIT.with_borrow(|limit| limit.ends(wait));
+    match Handle::try_current() {
+        Ok(runtime) if runtime.runtime_flavor() == RuntimeFlavor::MultiThread => {
+            block_in_place(|| runtime.block_on(wait));
+        }
+        // Nobody else can run here, so all that is left is to look again soon.
+        _ => std::thread::sleep(Duration::from_millis(1)),
+    }
+    look_up()
+}
+
 /// How background work continues after a step.
 pub enum Background {
     Done,
@@ -184,6 +198,17 @@ impl Limit {
             std::mem::replace(before, limit)
         }));
         step()
+    }
+
+    /// Returns the wait, which also ends when this limit is reached.
+    fn ends(&self, mut wait: Wait) -> Wait {
+        for flag in [&self.killed, &self.abandoned].into_iter().flatten() {
+            wait = wait.unless(Arc::clone(flag));
+        }
+        match self.deadline {
+            Some(deadline) => wait.no_later_than(deadline),
+            None => wait,
+        }
     }
 
     /// Returns a time limit, for tests in modules that do not know the clock.

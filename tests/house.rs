@@ -83,7 +83,7 @@ const MAP: &[(&str, &[&str])] = &[
         "server",
         &["interrupt", "clock", "config", "handler", "wait", "wire"],
     ),
-    ("session", &["effort", "engine", "wait"]),
+    ("session", &["clock", "effort", "engine", "wait"]),
     ("storage", &["interrupt", "clock", "ttl", "wait"]),
     ("trust", &[]),
     ("ttl", &["args"]),

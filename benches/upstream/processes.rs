@@ -82,6 +82,14 @@ impl Process {
         Self::listening(command)
     }
 
+    /// Starts Sundown with its documents in memory.
+    #[allow(dead_code)] // another benchmark measures that
+    pub fn in_memory() -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sundown"));
+        command.args(["--port", "0", "--log", "error"]);
+        Self::listening(command)
+    }
+
     /// Starts this program as one of the servers to compare with.
     pub fn this(role: &str, upstream: Option<SocketAddr>) -> Self {
         let mut command = Command::new(std::env::current_exe().expect("this program"));

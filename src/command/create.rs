@@ -1,5 +1,6 @@
 //! `create`: creates a collection.
 
+use super::frame::transaction::check_local;
 use super::{Access, Call, Command, Flags, Needs, Outcome, capped, schema};
 use crate::args::Arg;
 use crate::auth::Action;
@@ -56,6 +57,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         indexes: Vec::new(),
     };
     if call.is_in_transaction() {
+        check_local(call)?;
         change.run_at(&call.context.catalog, call.read_point())?;
         return Ok(Outcome::Reply);
     }

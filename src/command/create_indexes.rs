@@ -1,5 +1,6 @@
 //! `createIndexes`: builds indexes.
 
+use super::frame::transaction::check_local;
 use super::index_spec::{self, Unknown};
 use super::{
     Access, Call, Command, Flags, Needs, Outcome, Step, Task, collection_uuid, commit_quorum,
@@ -14,7 +15,11 @@ use crate::value::{DocBuilder, Value};
 
 pub(super) const COMMAND: Command =
     Command::ready("createIndexes", Access::Admin, "Creates indexes.", run)
-        .with(Flags::STABLE.and(Flags::WRITE_CONCERN))
+        .with(
+            Flags::STABLE
+                .and(Flags::WRITE_CONCERN)
+                .and(Flags::TRANSACTION),
+        )
         .needs(Needs::Collection(Action::CreateIndex));
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
@@ -54,6 +59,12 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         namespace: Namespace::new(call.database(), name),
         indexes: wanted,
     };
+    if call.is_in_transaction() {
+        check_local(call)?;
+        let built = change.run_at(&call.context.catalog, call.read_point())?;
+        schema::put_built(&built, reply);
+        return Ok(Outcome::Reply);
+    }
     let outcome = schema::run(call, reply, SchemaChange::BuildIndexes(change))?;
     if !matches!(call.context.config.topology, Topology::ReplicaSet { .. }) {
         return Ok(outcome);

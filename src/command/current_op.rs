@@ -13,8 +13,8 @@ use crate::error::{Code, Error, Result};
 use crate::query::Scope;
 use crate::query::filter::Filter;
 use crate::query::stage::CurrentOps;
-use crate::session::{CursorId, CursorInfo};
-use crate::value::{Doc, DocBuf, DocBuilder, Millis, Type, ValueRef, is_true};
+use crate::session::{CursorId, CursorInfo, TransactionInfo};
+use crate::value::{Doc, DocBuf, DocBuilder, Millis, Type, Value, ValueRef, is_true};
 
 pub(super) const COMMAND: Command = Command::ready(
     "currentOp",
@@ -90,6 +90,7 @@ fn current(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         all_users: !own_only(call),
         idle_connections: set("$all"),
         idle_cursors: false,
+        idle_sessions: true,
         truncate: true,
     };
     let spec = DocBuf::build(|doc| {
@@ -160,6 +161,14 @@ impl CurrentOpCaller {
                 }
             }
         }
+        if wanted.idle_sessions {
+            let inactive = self.context.sessions.inactive_transactions();
+            let own =
+                |info: &TransactionInfo| self.owner.is_some_and(|owner| info.session.is_of(&owner));
+            for info in inactive.iter().filter(|info| all || own(info)) {
+                list.push(self.inactive_transaction(info));
+            }
+        }
         if wanted.idle_cursors {
             self.context.cursors.each_idle(|id, cursor| {
                 if all || cursor.owner == self.owner {
@@ -214,6 +223,9 @@ impl CurrentOpCaller {
                 cursor.put_i64("operationUsingCursorId", i64::from(operation.id));
                 cursor.end();
             }
+            if let Some(info) = &operation.transaction {
+                put_transaction(doc, info);
+            }
             put_no_locks(doc);
             if operation.killed.is_set() {
                 doc.put_bool("killPending", true);
@@ -231,6 +243,30 @@ impl CurrentOpCaller {
             doc.put_str("ns", &format!("{}.{name}", self.database));
             put_command(doc, "command", body, wanted);
             put_no_locks(doc);
+        })
+    }
+
+    /// Builds the row of a transaction between two commands.
+    fn inactive_transaction(&self, info: &TransactionInfo) -> DocBuf {
+        DocBuf::build(|doc| {
+            doc.put_str("type", "idleSession")
+                .put_str("host", &self.context.host())
+                .put_str("desc", "inactive transaction");
+            let clients = &self.context.clients;
+            if let Some(client) = clients.get(&info.connection) {
+                doc.put_str("client", &client.address.to_string())
+                    .put_i64("connectionId", client.id.cast_signed())
+                    .put_str("appName", client.app_name().unwrap_or_default());
+                if let Some(metadata) = client.metadata() {
+                    doc.put_doc("clientMetadata", metadata);
+                }
+            }
+            doc.put_doc("lsid", info.session.to_doc().as_doc());
+            put_transaction(doc, info);
+            doc.put_bool("waitingForLock", false)
+                .put_bool("active", false)
+                .put_doc("locks", Doc::EMPTY)
+                .put_doc("lockStats", Doc::EMPTY);
         })
     }
 
@@ -254,6 +290,42 @@ fn put_work(doc: &mut DocBuilder<'_>, elapsed: Duration, op: &str) {
     doc.put_i64("secs_running", micros / 1_000_000)
         .put_i64("microsecs_running", micros)
         .put_str("op", op);
+}
+
+/// Writes what is known of a transaction. Only one that reads a snapshot by its read concern shows the time that it reads, as in
+/// mongod.
+fn put_transaction(doc: &mut DocBuilder<'_>, info: &TransactionInfo) {
+    let (provenance, level) = match info.level {
+        Some(level) => ("clientSupplied", level),
+        None => ("implicitDefault", "local"),
+    };
+    let read_time = match level {
+        "snapshot" => info.read_time.parts(),
+        _ => (0, 0),
+    };
+    let (open, active) = info.times();
+    let micros = |time: Duration| i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
+    let mut transaction = doc.doc("transaction");
+    let mut parameters = transaction.doc("parameters");
+    parameters
+        .put_i64("txnNumber", info.number)
+        .put_i32("txnRetryCounter", 0)
+        .put_bool("autocommit", false);
+    let mut concern = parameters.doc("readConcern");
+    concern
+        .put_str("level", level)
+        .put_str("provenance", provenance);
+    concern.end();
+    parameters.end();
+    let read_time = Value::timestamp(read_time.0, read_time.1);
+    transaction
+        .put("readTimestamp", read_time.as_ref())
+        .put_str("startWallClockTime", &iso_time(info.started))
+        .put_i64("timeOpenMicros", micros(open))
+        .put_i64("timeActiveMicros", micros(active))
+        .put_i64("timeInactiveMicros", micros(open.saturating_sub(active)))
+        .put_str("expiryTime", &iso_time(info.expires));
+    transaction.end();
 }
 
 /// Writes the lock fields. They are empty, because no lock is held or awaited in a way that clients can see.

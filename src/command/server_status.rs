@@ -294,14 +294,21 @@ fn transactions(context: &Context, out: &mut DocBuilder<'_>) {
     let counts = context.sessions.transactions();
     let count = |counter: &AtomicUsize| counter.load(Ordering::Relaxed) as i64;
     let open = counts.open() as i64;
-    out.put_i64("currentActive", 0)
-        .put_i64("currentInactive", open)
+    let inactive = context.sessions.inactive_transactions().len() as i64;
+    out.put_i64("currentActive", (open - inactive).max(0))
+        .put_i64("currentInactive", inactive.min(open))
         .put_i64("currentOpen", open)
         .put_i64("totalAborted", count(&counts.aborted))
         .put_i64("totalCommitted", count(&counts.committed))
         .put_i64("totalStarted", count(&counts.started))
-        // Not in MongoDB: what the writes of open transactions take.
-        .put_i64("bufferedBytes", context.catalog.buffered_bytes() as i64);
+        // None is ever prepared: there is one node.
+        .put_i64("totalPrepared", 0)
+        .put_i64("totalPreparedThenCommitted", 0)
+        .put_i64("totalPreparedThenAborted", 0)
+        .put_i64("currentPrepared", 0)
+        // Not in MongoDB: what the writes of open transactions take, and the versions that snapshots need.
+        .put_i64("bufferedBytes", context.catalog.buffered_bytes() as i64)
+        .put_i64("versionBytes", context.catalog.earlier_bytes() as i64);
 }
 
 /// Writes how many encrypted connections there have been since the start, by TLS version.

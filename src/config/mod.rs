@@ -46,6 +46,8 @@ pub struct Config {
     pub max_query_memory: QueryMemory,
     /// The changes that are kept for change streams.
     pub oplog: OplogConfig,
+    /// How long earlier versions of documents are kept for reads of the past.
+    pub snapshot_window: Duration,
     /// The compressors that clients may use.
     pub compressors: Compressors,
     /// How connections are encrypted.
@@ -111,6 +113,16 @@ pub struct Settings {
 
     #[command(flatten)]
     oplog: oplog::OplogArguments,
+
+    /// Keep earlier versions of documents for this many seconds, for reads with atClusterTime; without it they are kept while a
+    /// snapshot needs them
+    #[arg(
+        long,
+        env = "SUNDOWN_SNAPSHOT_WINDOW",
+        value_name = "SECONDS",
+        default_value_t = 0
+    )]
+    snapshot_window: u32,
 
     /// Compressors that clients may use: snappy, zstd and zlib, separated by commas, or disabled
     #[arg(long, env = "SUNDOWN_COMPRESSORS", value_name = "NAMES", default_value_t = Compressors::ALL)]
@@ -216,6 +228,7 @@ impl Default for Config {
             shutdown_timeout: SHUTDOWN_TIMEOUT,
             max_query_memory: QueryMemory::default(),
             oplog: OplogConfig::default(),
+            snapshot_window: Duration::ZERO,
             compressors: Compressors::ALL,
             tls: Tls::default(),
             topology: Topology::Router,
@@ -256,6 +269,7 @@ impl TryFrom<Settings> for Config {
             shutdown_timeout: SHUTDOWN_TIMEOUT,
             max_query_memory: settings.max_query_memory,
             oplog: settings.oplog.into(),
+            snapshot_window: Duration::from_secs(settings.snapshot_window.into()),
             compressors: settings.compressors,
             tls: settings.tls.resolve(tls)?,
             cosmos,

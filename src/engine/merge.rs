@@ -2,7 +2,6 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::access::SlicePace;
 use super::write::{
@@ -12,7 +11,7 @@ use super::write::{
 use super::{ObjectIds, SourceHandles};
 use crate::effort::{Effort, Weigh};
 use crate::error::{Code, Error, Result};
-use crate::interrupt::{run_blocking, tick};
+use crate::interrupt::{tick, wait_here};
 use crate::query::filter::Filter;
 use crate::query::stage::{
     Endless, Merge, RowBatch, RowContext, Sink, WhenMatched, WhenNotMatched,
@@ -240,8 +239,9 @@ impl Merging {
             let Ok(inserted) = insert_batch(&collection, admitted_once, target.at) else {
                 continue;
             };
-            if inserted.blocked.is_some() {
-                wait_for_transaction()?;
+            // A row is written in one step, so it cannot wait for a transaction like the statements of a client.
+            if let Some(wait) = inserted.blocked {
+                wait_here(wait)?;
                 continue;
             }
             match inserted.failed {
@@ -389,8 +389,11 @@ impl Merging {
         loop {
             match search.change_next(target, &Endless, update, false, &mut New::Same, effort)? {
                 Changed::Done(_) => return Ok(true),
-                Changed::Again if target.blocked.take().is_some() => wait_for_transaction()?,
-                Changed::Again => {}
+                Changed::Again => {
+                    if let Some(wait) = target.blocked.take() {
+                        wait_here(wait)?;
+                    }
+                }
                 Changed::None => return Ok(false),
             }
         }
@@ -419,14 +422,6 @@ impl Merging {
             Value::oid(target.ids.next(target.now()))
         })
     }
-}
-
-/// Waits a moment for a transaction that has written to the target. A row is written in one step, so it cannot wait like the
-/// statements of a client.
-fn wait_for_transaction() -> Result<()> {
-    tick(u32::MAX)?;
-    run_blocking(|| std::thread::sleep(Duration::from_millis(1)));
-    Ok(())
 }
 
 fn matches_any(

@@ -279,6 +279,15 @@ impl Cursors {
         killed
     }
 
+    /// Returns the transactions that cursors belong to.
+    pub fn transactions(&self) -> Vec<(SessionId, i64)> {
+        let info = |info: &CursorInfo| info.session.zip(info.transaction);
+        self.open
+            .iter()
+            .filter_map(|slot| info(&slot.info))
+            .collect()
+    }
+
     /// Removes the cursors that were not used for ten minutes. Called once a minute.
     pub fn sweep(&self) {
         let mut over = 0;

@@ -15,11 +15,13 @@ mod outcome_budget;
 mod retry;
 mod sessions;
 mod transaction;
+mod transaction_counts;
 
 pub use batch::ReplyBatch;
 pub use cursors::{CursorId, CursorInfo, Cursors, Fill, OpenCursor, Source};
 pub use id::SessionId;
 pub use idle::Idle;
 pub use retry::{Retry, StatementOutcome};
-pub use sessions::{Busy, SESSION_MINUTES, Session, Sessions, TransactionCounts};
-pub use transaction::{InTransaction, Joining, TransactionStart, too_old};
+pub use sessions::{Busy, SESSION_MINUTES, Session, Sessions};
+pub use transaction::{InTransaction, Joining, TransactionInfo, TransactionStart, too_old};
+pub use transaction_counts::TransactionCounts;

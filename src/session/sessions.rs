@@ -13,7 +13,8 @@ use tokio::sync::futures::OwnedNotified;
 
 use super::outcome_budget::{self, OutcomeBudget, OutcomeShare};
 use super::retry::{CompletedStatements, weight};
-use super::transaction::TransactionState;
+use super::transaction::{TransactionInfo, TransactionState};
+use super::transaction_counts::TransactionCounts;
 use super::{Idle, Retry, SessionId};
 use crate::error::{Code, Error, Result};
 use crate::value::Millis;
@@ -33,14 +34,6 @@ pub struct Sessions {
     transactions: Arc<TransactionCounts>,
 }
 
-/// How many transactions there were, and are.
-#[derive(Debug, Default)]
-pub struct TransactionCounts {
-    pub started: AtomicUsize,
-    pub committed: AtomicUsize,
-    pub aborted: AtomicUsize,
-}
-
 /// A logical session: its latest retryable write or transaction, and when it was last used.
 pub struct Session {
     id: SessionId,
@@ -58,6 +51,8 @@ pub struct Session {
 pub(super) struct SessionState {
     pub checked_out: bool,
     pub number: i64,
+    /// The number is that of a transaction, open or not.
+    is_transaction: bool,
     pub transaction: TransactionState,
     done: CompletedStatements,
     /// The outcomes' share of the memory budget, if they are large.
@@ -135,6 +130,7 @@ impl Sessions {
                 state: Mutex::new(SessionState {
                     checked_out: false,
                     number: -1,
+                    is_transaction: false,
                     transaction: TransactionState::None,
                     done: CompletedStatements::new(),
                     part: None,
@@ -196,17 +192,33 @@ impl Sessions {
 
     /// Aborts the transactions whose time is over.
     pub fn expire_transactions(&self, now: Millis) {
-        if self.transactions.open() == 0 {
-            return;
-        }
-        let all: Vec<_> = self
-            .known
-            .iter()
-            .map(|session| Arc::clone(&session))
-            .collect();
-        for session in all {
+        for session in self.with_transactions() {
             session.expire(now);
         }
+    }
+
+    /// Returns whether the transaction with that number is open.
+    pub fn has_transaction(&self, id: &SessionId, number: i64) -> bool {
+        let session = self.known.get(id).map(|session| Arc::clone(&session));
+        session.is_some_and(|session| session.has_transaction(number))
+    }
+
+    /// Returns the transactions that no command uses now.
+    pub fn inactive_transactions(&self) -> Vec<TransactionInfo> {
+        let sessions = self.with_transactions();
+        let infos = sessions
+            .iter()
+            .filter_map(|session| session.inactive_transaction());
+        infos.collect()
+    }
+
+    /// Returns all sessions, if one of them may have an open transaction.
+    fn with_transactions(&self) -> Vec<Arc<Session>> {
+        if self.transactions.open() == 0 {
+            return Vec::new();
+        }
+        let sessions = self.known.iter().map(|session| Arc::clone(&session));
+        sessions.collect()
     }
 
     pub fn len(&self) -> usize {
@@ -249,9 +261,9 @@ impl Session {
         }
         let mut before = TransactionState::None;
         if number > state.number {
-            state.begin(number);
+            state.begin(number, false);
             before = std::mem::take(&mut state.transaction);
-        } else if !matches!(state.transaction, TransactionState::None) {
+        } else if state.is_transaction {
             return Err(Error::new(
                 Code::IncompleteTransactionHistory,
                 "Cannot retry a retryable write that has been converted into a transaction",
@@ -357,9 +369,9 @@ impl Session {
 
     /// Returns the error that the session has gone on to a newer number.
     pub(super) fn too_old(&self, number: i64, state: &SessionState) -> Error {
-        let counter = match state.transaction {
-            TransactionState::None => -1,
-            _ => 0,
+        let counter = match state.is_transaction {
+            false => -1,
+            true => 0,
         };
         Error::new(
             Code::TransactionTooOld,
@@ -379,17 +391,18 @@ impl Session {
 
 impl SessionState {
     /// Goes on to a newer number.
-    pub fn begin(&mut self, number: i64) {
+    pub fn begin(&mut self, number: i64, is_transaction: bool) {
         self.number = number;
+        self.is_transaction = is_transaction;
         self.done = CompletedStatements::new();
         self.forgotten = false;
     }
 
     /// Returns what the present number stands for.
     fn kind(&self) -> &'static str {
-        match self.transaction {
-            TransactionState::None => "retryable write",
-            _ => "transaction",
+        match self.is_transaction {
+            false => "retryable write",
+            true => "transaction",
         }
     }
 
@@ -406,16 +419,6 @@ impl SessionState {
         if let Some(awaited) = self.awaited.take() {
             awaited.notify_waiters();
         }
-    }
-}
-
-// === impl TransactionCounts ===
-
-impl TransactionCounts {
-    /// Returns how many transactions are open.
-    pub fn open(&self) -> usize {
-        let ended = self.committed.load(Ordering::Relaxed) + self.aborted.load(Ordering::Relaxed);
-        self.started.load(Ordering::Relaxed).saturating_sub(ended)
     }
 }
 

@@ -5,8 +5,10 @@
 //! leaves, aborts it. The session remembers how its latest transaction ended, so a commit can be repeated.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::{Busy, Session, SessionId};
+use crate::clock::monotonic;
 use crate::engine::{Catalog, CommitConflict, LogTransaction, ReadPoint, Transaction};
 use crate::error::{Code, Error, Result};
 use crate::value::{ClusterTime, Millis};
@@ -25,10 +27,32 @@ pub(super) enum TransactionState {
 /// A transaction between two commands of its client.
 pub(super) struct OpenTransaction {
     transaction: Transaction,
-    /// When it must end, by the server's clock.
-    expires: Millis,
+    info: TransactionInfo,
     /// It has opened cursors, which end with it.
     has_cursors: bool,
+}
+
+/// What currentOp shows of a transaction.
+#[derive(Debug, Clone, Copy)]
+pub struct TransactionInfo {
+    pub session: SessionId,
+    pub number: i64,
+    /// The read concern of its first command, if there was one.
+    pub level: Option<&'static str>,
+    /// The logical time that it reads.
+    pub read_time: ClusterTime,
+    /// When it began and when it must end, by the server's clock.
+    pub started: Millis,
+    pub expires: Millis,
+    /// The connection of its latest command.
+    pub connection: u64,
+    began: Instant,
+    /// How long its commands ran, up to the latest one.
+    active: Duration,
+    /// When the latest command began or, between two commands, ended.
+    since: Instant,
+    /// A command of it is running.
+    pub is_active: bool,
 }
 
 /// What a command wants of the transaction.
@@ -44,6 +68,7 @@ pub struct TransactionStart<'a> {
     pub catalog: &'a Arc<Catalog>,
     /// The logical time that it reads, if the client has given one.
     pub at: Option<ClusterTime>,
+    pub level: Option<&'static str>,
     pub now: Millis,
     /// How long it may last.
     pub lifetime_seconds: i64,
@@ -66,6 +91,7 @@ impl Session {
         number: i64,
         joining: Joining<'_>,
         now: Millis,
+        connection: u64,
     ) -> Result<Result<InTransaction, Busy>> {
         let mut state = self.lock();
         if number < state.number {
@@ -82,14 +108,14 @@ impl Session {
                         "Only servers in a sharded cluster can start a new transaction at the active transaction number",
                     ));
                 }
-                let started = start.open()?;
+                let started = start.open(self.id(), number)?;
                 self.count_started();
-                state.begin(number);
+                state.begin(number, true);
                 std::mem::replace(&mut state.transaction, TransactionState::Open(started))
             }
             _ if number > state.number => return Err(no_such_transaction(number, state.number)),
             Joining::Continue | Joining::Commit | Joining::Abort => {
-                let is_over = |open: &OpenTransaction| open.expires <= now;
+                let is_over = |open: &OpenTransaction| open.info.expires <= now;
                 match &state.transaction {
                     TransactionState::Open(open) if is_over(open) => {
                         let expired =
@@ -119,8 +145,11 @@ impl Session {
             }
         };
         state.checked_out = true;
-        let current = std::mem::take(&mut state.transaction);
+        let mut current = std::mem::take(&mut state.transaction);
         drop(state);
+        if let TransactionState::Open(open) = &mut current {
+            open.info.begin_command(connection);
+        }
         // An open transaction with an older number ends here. Its collections are locked without the session's lock.
         self.give_up(before);
         Ok(Ok(InTransaction {
@@ -139,10 +168,24 @@ impl Session {
         }
     }
 
+    pub(super) fn has_transaction(&self, number: i64) -> bool {
+        let state = self.lock();
+        let is_open = || matches!(state.transaction, TransactionState::Open(_));
+        state.number == number && (state.checked_out || is_open())
+    }
+
+    /// Returns what currentOp shows of the transaction, if there is one and no command uses it.
+    pub(super) fn inactive_transaction(&self) -> Option<TransactionInfo> {
+        match &self.lock().transaction {
+            TransactionState::Open(open) => Some(open.info),
+            _ => None,
+        }
+    }
+
     /// Aborts the transaction if its time is over and no command uses it.
     pub(super) fn expire(&self, now: Millis) {
         let mut state = self.lock();
-        if !matches!(&state.transaction, TransactionState::Open(open) if open.expires <= now) {
+        if !matches!(&state.transaction, TransactionState::Open(open) if open.info.expires <= now) {
             return;
         }
         let expired = std::mem::replace(&mut state.transaction, TransactionState::Aborted);
@@ -171,18 +214,28 @@ fn aborted(number: i64) -> Error {
 // === impl TransactionStart ===
 
 impl TransactionStart<'_> {
-    fn open(&self) -> Result<Box<OpenTransaction>> {
+    fn open(&self, session: SessionId, number: i64) -> Result<Box<OpenTransaction>> {
         let transaction = match self.at {
             None => self.catalog.begin(),
             Some(time) => self.catalog.begin_at(time).ok_or_else(|| too_old(time))?,
         };
+        let lifetime = self.lifetime_seconds.saturating_mul(1_000);
+        let began = monotonic();
         Ok(Box::new(OpenTransaction {
+            info: TransactionInfo {
+                session,
+                number,
+                level: self.level,
+                read_time: transaction.time(),
+                started: self.now,
+                expires: Millis(self.now.0.saturating_add(lifetime)),
+                connection: 0,
+                began,
+                active: Duration::ZERO,
+                since: began,
+                is_active: false,
+            },
             transaction,
-            expires: Millis(
-                self.now
-                    .0
-                    .saturating_add(self.lifetime_seconds.saturating_mul(1_000)),
-            ),
             has_cursors: false,
         }))
     }
@@ -197,6 +250,34 @@ pub fn too_old(time: ClusterTime) -> Error {
             "Read timestamp Timestamp({seconds}, {increment}) is older than the oldest available timestamp."
         ),
     )
+}
+
+// === impl TransactionInfo ===
+
+impl TransactionInfo {
+    fn begin_command(&mut self, connection: u64) {
+        self.connection = connection;
+        self.since = monotonic();
+        self.is_active = true;
+    }
+
+    fn end_command(&mut self) {
+        let now = monotonic();
+        self.active += now.saturating_duration_since(self.since);
+        self.since = now;
+        self.is_active = false;
+    }
+
+    /// Returns how long it has been open, and how long its commands have run.
+    pub fn times(&self) -> (Duration, Duration) {
+        let now = monotonic();
+        let running = match self.is_active {
+            true => now.saturating_duration_since(self.since),
+            false => Duration::ZERO,
+        };
+        let open = now.saturating_duration_since(self.began);
+        (open, self.active + running)
+    }
 }
 
 // === impl InTransaction ===
@@ -216,6 +297,14 @@ impl InTransaction {
 
     pub fn number(&self) -> i64 {
         self.number
+    }
+
+    /// Returns what currentOp shows of it, unless it has ended.
+    pub fn info(&self) -> Option<TransactionInfo> {
+        match &self.state {
+            TransactionState::Open(open) => Some(open.info),
+            _ => None,
+        }
     }
 
     /// Notes that a cursor was opened, which ends with the transaction.
@@ -259,6 +348,9 @@ impl Drop for InTransaction {
         if !self.kept && matches!(state, TransactionState::Open(_)) {
             self.session.give_up(state);
             state = TransactionState::Aborted;
+        }
+        if let TransactionState::Open(open) = &mut state {
+            open.info.end_command();
         }
         self.session.return_transaction(state);
     }

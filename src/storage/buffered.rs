@@ -10,7 +10,7 @@ use super::contents::{Cause, Change};
 use super::idmap::with_id_key;
 use super::index::{Index, IndexKeys, KeyBytes};
 use super::shared::NumberedChange;
-use super::versions::{Claims, OwnWrite, OwnWrites, TransactionId};
+use super::versions::{Claims, OwnWrite, OwnWrites, ToldWrite, TransactionId};
 use super::writer::{AllKeys, Before, New, NewTtl};
 use super::{LogOp, NoDelta, RecordId, Refused, UpdateDelta, Writer, Written};
 use crate::ttl::OwnTtl;
@@ -88,10 +88,11 @@ impl Writer<'_> {
         let hash = with_id_key(doc, |key| self.check_own_id(own, key))?;
         let keys = self.keys_of(doc, self.now)?;
         self.check_own_keys(own, None, &keys)?;
-        let told = self.told(None, Some(doc), || None);
+        let told = self.told(None, None, Some(doc), || None);
         let id = self.with_own(own, |buffer| {
+            let id = buffer.add(hash, bytes.to_vec(), OwnTtl::of(doc));
             buffer.tell(told);
-            buffer.add(hash, bytes.to_vec(), OwnTtl::of(doc))
+            id
         });
         self.contents_mut()
             .versions_mut()
@@ -138,13 +139,14 @@ impl Writer<'_> {
             len: bytes.len(),
         };
         let (old, after) = (Doc::new(stored.bytes), Doc::new(&bytes));
-        let told = self.told(Some(old), Some(after), || delta.delta(old, after));
+        let hash = with_id_key(old, |key| self.contents().ids().hash(key));
+        let told = self.told(Some(id), Some(old), Some(after), || delta.delta(old, after));
         self.with_own(own, |buffer| {
             // A change of `_ts` alone is told to nobody.
             if !matches!(new, New::Same) {
                 buffer.tell(told);
             }
-            buffer.put(id, OwnWrite::Written { bytes, ttl });
+            buffer.put(id, hash, OwnWrite::Written { bytes, ttl });
         });
         self.claim_record(own, id);
         self.claim_keys(own, id, &keys);
@@ -159,7 +161,7 @@ impl Writer<'_> {
         };
         let doc = Doc::new(stored.bytes);
         let hash = with_id_key(doc, |key| self.contents().ids().hash(key));
-        let told = self.told(Some(doc), None, || None);
+        let told = self.told(Some(id), Some(doc), None, || None);
         self.with_own(own, |buffer| {
             buffer.tell(told);
             buffer.remove(id, hash);
@@ -195,17 +197,18 @@ impl Writer<'_> {
     /// Returns what the log of changes will be told about a write when the transaction commits.
     fn told(
         &self,
+        record: Option<RecordId>,
         before: Option<Doc<'_>>,
         after: Option<Doc<'_>>,
         delta: impl FnOnce() -> Option<DocBuf>,
-    ) -> Option<(u64, LogOp)> {
+    ) -> Option<ToldWrite> {
         let shared = self.contents().shared();
         let copy = |doc: Option<Doc<'_>>| doc.map(DocBuf::from);
         if !shared.log.is_recording() {
             return None;
         }
         let op = self.contents().logged(copy(before), copy(after), delta())?;
-        shared.numbered(|| op)
+        shared.numbered(record, || op)
     }
 
     fn claim_record(&mut self, own: TransactionId, id: RecordId) {
@@ -251,24 +254,24 @@ impl Writer<'_> {
     /// Checks that the transaction may add a document with the `_id` of that key. Returns the hash of the key.
     fn check_own_id(&self, own: TransactionId, key: &[u8]) -> Result<u64, Refused> {
         let hash = self.contents().ids().hash(key);
+        let view = self.view();
+        // As in MongoDB, the transaction cannot have what its snapshot shows, even if somebody else has removed it since.
+        if let Some((holder, _)) = view.by_key(key) {
+            return Err(Refused::Duplicate {
+                index: None,
+                holder,
+            });
+        }
         let claimed = self.claims().and_then(|claims| claims.id(hash));
         if claimed.is_some_and(|by| by != own) {
             return Err(Refused::Conflict);
         }
-        let view = self.view();
         if let (Some(versions), Some(time)) = (self.contents().versions(), self.at.as_of()) {
             // A document with this `_id` that was added and removed since the snapshot.
             let mut records = versions.earlier.by_id(hash).iter();
             if records.any(|id| versions.earlier.as_of(*id, time).is_some()) {
                 return Err(Refused::Conflict);
             }
-        }
-        if let Some((holder, _)) = view.by_key(key) {
-            self.check_record(own, holder)?;
-            return Err(Refused::Duplicate {
-                index: None,
-                holder,
-            });
         }
         // A document that the snapshot does not show and the transaction has not removed was added since.
         match self.holder(hash, key) {
@@ -316,22 +319,23 @@ impl Writer<'_> {
         let claimed = self
             .claims()
             .and_then(|claims| claims.key(index.number, key));
-        if claimed.is_some_and(|(by, _)| by != own) {
-            return Err(Refused::Conflict);
-        }
+        let is_own = |by: TransactionId| by == own;
         // What the transaction sees: its own documents, and those of its snapshot.
         let has_key = |holder: RecordId| {
             let stored = view.get(holder)?;
             let keys = IndexKeys::of(&index.spec, Doc::new(stored.bytes), stored.ts).ok()?;
             keys.keys.binary_search(key).ok()
         };
-        let claimed = claimed.map(|(_, holder)| holder);
-        let seen = view.holders(index, key).chain(claimed);
-        for holder in seen.filter(|holder| Some(*holder) != id) {
-            if has_key(holder).is_some() {
-                self.check_record(own, holder)?;
-                return Err(Refused::duplicate(index, key, holder));
-            }
+        let added = claimed
+            .filter(|(by, _)| is_own(*by))
+            .map(|(_, holder)| holder);
+        let mut seen = view.holders(index, key).chain(added);
+        if let Some(holder) = seen.find(|holder| Some(*holder) != id && has_key(*holder).is_some())
+        {
+            return Err(Refused::duplicate(index, key, holder));
+        }
+        if claimed.is_some_and(|(by, _)| !is_own(by)) {
+            return Err(Refused::Conflict);
         }
         // What is there now.
         for holder in index.holders(key).filter(|holder| Some(*holder) != id) {
@@ -384,8 +388,15 @@ impl Writer<'_> {
         let told = own.take_told();
         // If the log was started in the middle of the transaction, it is told what the transaction has made of each document.
         let is_late = told.is_none() && self.contents().shared().log.is_recording();
-        for (number, op) in told.into_iter().flatten() {
-            tell(number, op);
+        // That a document has ended is told when it is freed. What the transaction did with it before it removed it is over.
+        let has_ended = |id: RecordId| {
+            let is_removed = matches!(own.get(id), Some(OwnWrite::Removed));
+            is_removed && self.visible(id).is_none()
+        };
+        for write in told.into_iter().flatten() {
+            if !write.record.is_some_and(has_ended) {
+                tell(write.number, write.op);
+            }
         }
         if is_late && is_new {
             tell(0, self.created());

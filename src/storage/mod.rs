@@ -88,7 +88,7 @@ pub use rules::{IndexChange, IndexSelection, Rules};
 pub use shared::Shared;
 pub use snapshots::Snapshot;
 pub use stored::{Stored, Totals};
-pub use transaction::{CommitConflict, Transaction};
+pub use transaction::{CommitConflict, NotNew, Transaction};
 pub use versions::TransactionId;
 pub use view::View;
 pub use writer::{Before, New, NewTtl, Refused, UniqueIndex, Writer, Written};

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::expiry::ExpiryEvents;
 use super::snapshots::Snapshots;
 use super::transaction::Transactions;
-use super::{ChangeLog, LogOp, LogSubject, LogTransaction, LogicalClock};
+use super::versions::ToldWrite;
+use super::{ChangeLog, LogOp, LogSubject, LogTransaction, LogicalClock, RecordId};
 use crate::value::Millis;
 
 /// What all collections of a server share. Every collection has a reference to it.
@@ -51,11 +52,17 @@ impl Shared {
         }
     }
 
-    /// Returns what the log will be told about a write of a transaction when it commits, with the write's number. `None` if
-    /// nobody follows the log.
-    pub(super) fn numbered(&self, op: impl FnOnce() -> LogOp) -> Option<(u64, LogOp)> {
-        let is_recording = self.log.is_recording();
-        is_recording.then(|| (self.transactions.next_write(), op()))
+    /// Returns what the log will be told about a write of a transaction when it commits. `None` if nobody follows the log.
+    pub(super) fn numbered(
+        &self,
+        record: Option<RecordId>,
+        op: impl FnOnce() -> LogOp,
+    ) -> Option<ToldWrite> {
+        self.log.is_recording().then(|| ToldWrite {
+            number: self.transactions.next_write(),
+            record,
+            op: op(),
+        })
     }
 
     /// Tells the log about the changes of a transaction that commits, in the order of their numbers. Called under the locks

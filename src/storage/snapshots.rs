@@ -26,6 +26,10 @@ pub(super) struct Snapshots {
     open: AtomicUsize,
     /// How many there are of each time. No other lock is acquired under this one.
     times: Mutex<BTreeMap<ClusterTime, usize>>,
+    /// The bytes of the earlier versions in all collections.
+    bytes: AtomicUsize,
+    /// Keeps the past that clients may read without an open snapshot of their own. Locked before `times`.
+    window: Mutex<Option<ClusterTime>>,
     /// The names whose collections were dropped or renamed while a snapshot was open, and when. Their earlier documents are
     /// not kept, so a snapshot from before cannot read them.
     vanished: Mutex<AHashMap<Namespace, ClusterTime>>,
@@ -61,6 +65,53 @@ impl Snapshots {
         time.is_some_and(|time| *time > since)
     }
 
+    /// Notes that a collection keeps more or fewer earlier versions.
+    pub fn count_bytes(&self, before: usize, after: usize) {
+        self.bytes.fetch_add(after, Ordering::Relaxed);
+        self.bytes.fetch_sub(before, Ordering::Relaxed);
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Keeps the versions since that time, and no longer those before it. The first call opens the window.
+    pub fn keep_since(&self, since: ClusterTime) {
+        let mut window = self.window.lock();
+        let before = *window;
+        if before.is_some_and(|before| since <= before) {
+            return;
+        }
+        self.enter(since);
+        *window = Some(since);
+        if let Some(before) = before {
+            self.leave(before);
+        }
+        let oldest = self.oldest();
+        let mut vanished = self.vanished.lock();
+        vanished.retain(|_, time| oldest.is_some_and(|oldest| *time > oldest));
+    }
+
+    fn enter(&self, time: ClusterTime) {
+        self.open.fetch_add(1, Ordering::SeqCst);
+        *self.times.lock().entry(time).or_default() += 1;
+    }
+
+    fn leave(&self, time: ClusterTime) {
+        let mut times = self.times.lock();
+        if let Some(count) = times.get_mut(&time) {
+            *count -= 1;
+            if *count == 0 {
+                times.remove(&time);
+            }
+        }
+        if times.is_empty() {
+            *self.vanished.lock() = AHashMap::new();
+        }
+        drop(times);
+        self.open.fetch_sub(1, Ordering::SeqCst);
+    }
+
     /// Returns the time of the oldest open snapshot. Versions that ended by then are needed no more.
     pub fn oldest(&self) -> Option<ClusterTime> {
         let times = self.times.lock();
@@ -85,14 +136,17 @@ impl Snapshot {
         }
     }
 
-    /// Opens a snapshot of the past, if one that is still open is not later.
+    /// Opens a snapshot of the past, if one that is still open is not later. The present needs none to keep it.
     pub(super) fn open_at(shared: &Arc<Shared>, time: ClusterTime) -> Option<Self> {
+        shared.snapshots.open.fetch_add(1, Ordering::SeqCst);
         let mut times = shared.snapshots.times.lock();
-        let (oldest, _) = times.first_key_value()?;
-        if *oldest > time {
+        let is_kept = times
+            .first_key_value()
+            .is_some_and(|(oldest, _)| *oldest <= time);
+        if !is_kept && shared.time.latest() != time {
+            shared.snapshots.open.fetch_sub(1, Ordering::SeqCst);
             return None;
         }
-        shared.snapshots.open.fetch_add(1, Ordering::SeqCst);
         *times.entry(time).or_default() += 1;
         drop(times);
         Some(Self {
@@ -108,18 +162,7 @@ impl Snapshot {
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        let mut times = self.shared.snapshots.times.lock();
-        if let Some(count) = times.get_mut(&self.time) {
-            *count -= 1;
-            if *count == 0 {
-                times.remove(&self.time);
-            }
-        }
-        if times.is_empty() {
-            *self.shared.snapshots.vanished.lock() = AHashMap::new();
-        }
-        drop(times);
-        self.shared.snapshots.open.fetch_sub(1, Ordering::SeqCst);
+        self.shared.snapshots.leave(self.time);
     }
 }
 
@@ -129,10 +172,44 @@ mod tests {
     use crate::value::Millis;
 
     #[test]
+    fn a_window_keeps_the_past_and_moves_on() {
+        let shared = Arc::new(Shared::default());
+        let times: Vec<_> = (1..=4)
+            .map(|n| shared.time.tick(Millis(n * 1_000)))
+            .collect();
+        shared.snapshots.keep_since(times[0]);
+        assert!(Snapshot::open_at(&shared, times[0]).is_some());
+        let name = Namespace::new("db", "gone");
+        shared.snapshots.note_vanished(&name, times[1]);
+        assert!(shared.snapshots.has_vanished(("db", "gone"), times[0]));
+        let open = Snapshot::open_at(&shared, times[1]).unwrap();
+        shared.snapshots.keep_since(times[2]);
+        assert_eq!(
+            shared.snapshots.oldest(),
+            Some(times[1]),
+            "a reader keeps it longer"
+        );
+        drop(open);
+        assert!(Snapshot::open_at(&shared, times[1]).is_none());
+        assert!(Snapshot::open_at(&shared, times[3]).is_some());
+        shared.snapshots.keep_since(times[0]);
+        assert_eq!(
+            shared.snapshots.oldest(),
+            Some(times[2]),
+            "it never moves back"
+        );
+        shared.snapshots.keep_since(times[3]);
+        assert!(shared.snapshots.vanished.lock().is_empty());
+    }
+
+    #[test]
     fn a_past_time_can_be_read_while_an_older_snapshot_is_open() {
         let shared = Arc::new(Shared::default());
         let first = shared.time.tick(Millis(5_000));
-        assert!(Snapshot::open_at(&shared, first).is_none());
+        assert!(
+            Snapshot::open_at(&shared, first).is_some(),
+            "it is the present"
+        );
         let open = Snapshot::open(&shared);
         assert_eq!(open.time(), first);
         let second = shared.time.tick(Millis(5_000));

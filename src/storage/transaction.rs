@@ -2,11 +2,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use ahash::AHashMap;
 use parking_lot::Mutex;
 
-use super::{Catalog, Collection, LogTransaction, ReadPoint, Snapshot, TransactionId, Writer};
+use super::collection::State;
+use super::{
+    Catalog, Collection, LogOp, LogTransaction, ReadPoint, RecordId, Rules, Snapshot,
+    TransactionId, Writer,
+};
 use crate::value::{ClusterTime, Millis};
 
 /// What all transactions of a server share.
@@ -37,6 +42,15 @@ struct PendingWrites {
 /// collections was dropped or has other indexes now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CommitConflict;
+
+/// Why a transaction cannot set up a collection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotNew {
+    /// It was there before the transaction.
+    Existing,
+    /// The transaction has written to it.
+    Written,
+}
 
 // === impl Transactions ===
 
@@ -102,6 +116,18 @@ impl Catalog {
         self.shared().transactions.buffered()
     }
 
+    /// Returns the bytes that earlier versions of documents take, which snapshots need.
+    pub fn earlier_bytes(&self) -> usize {
+        self.shared().snapshots.bytes()
+    }
+
+    /// Keeps the past of this length readable, without an open snapshot. Called again and again as time passes.
+    pub fn keep_past(&self, window: Duration, now: Millis) {
+        let millis = i64::try_from(window.as_millis()).unwrap_or(i64::MAX);
+        let since = ClusterTime::first_of(Millis(now.0.saturating_sub(millis)));
+        self.shared().snapshots.keep_since(since);
+    }
+
     /// Opens a snapshot of the present.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::open(self.shared())
@@ -110,6 +136,44 @@ impl Catalog {
     /// Opens a snapshot of the past, if one that is open keeps it.
     pub fn snapshot_at(&self, time: ClusterTime) -> Option<Snapshot> {
         Snapshot::open_at(self.shared(), time)
+    }
+}
+
+// === impl Collection ===
+
+impl Collection {
+    /// Sets up a collection that the transaction has created and not written to yet. `change` returns what the log is told.
+    pub fn set_up_created(
+        &self,
+        at: ReadPoint,
+        change: impl FnOnce(&mut Rules<'_>) -> Vec<LogOp>,
+    ) -> Result<(), NotNew> {
+        let creator = self.creator().filter(|by| Some(*by) == at.transaction());
+        let creator = creator.ok_or(NotNew::Existing)?;
+        // Only one command of a transaction runs at a time, so nothing is written in between.
+        let is_empty = |state: &State| {
+            let versions = state.contents().versions();
+            let own = versions.and_then(|versions| versions.own.get(&creator));
+            own.is_none_or(|own| own.from(RecordId::FIRST).next().is_none())
+        };
+        if !is_empty(&self.shared()) {
+            return Err(NotNew::Written);
+        }
+        let mut told = Vec::new();
+        self.set_up(at.now(), |rules| told = change(rules));
+        let mut state = self.exclusive();
+        let (shared, schema) = (
+            Arc::clone(state.contents().shared()),
+            state.contents().schema(),
+        );
+        let own = state.contents_mut().own_mut(creator);
+        let before = own.bytes();
+        own.schema = schema;
+        for op in told {
+            own.tell(shared.numbered(None, || op));
+        }
+        shared.transactions.count(before, own.bytes());
+        Ok(())
     }
 }
 

@@ -112,6 +112,12 @@ impl<'a> ReadConcern<'a> {
         Ok(read)
     }
 
+    /// Returns the level as a name that outlives the command.
+    pub fn known_level(&self) -> Option<&'static str> {
+        let level = self.level?;
+        LEVELS.iter().find(|known| **known == level).copied()
+    }
+
     /// Checks that the times are not in the future. Everything up to the latest time can be read at once.
     pub fn check_times(&self, latest: ClusterTime) -> Result<()> {
         let times = [("afterClusterTime", self.after), ("atClusterTime", self.at)];
@@ -138,11 +144,7 @@ impl<'a> ReadConcern<'a> {
         }
         let snapshot = match self.at {
             None => Some(catalog.snapshot()),
-            Some(time) => catalog.snapshot_at(time).or_else(|| {
-                // The present needs no older snapshot to keep it.
-                let present = catalog.snapshot();
-                (present.time() == time).then_some(present)
-            }),
+            Some(time) => catalog.snapshot_at(time),
         };
         match (snapshot, self.at) {
             (Some(snapshot), _) => Ok(Some(Arc::new(snapshot))),

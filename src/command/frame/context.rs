@@ -103,6 +103,9 @@ impl Context {
         );
         // The first reply has a logical time, too.
         catalog.time().tick(clock.now());
+        if !config.snapshot_window.is_zero() {
+            catalog.keep_past(config.snapshot_window, clock.now());
+        }
         let context = Self {
             tells_time: cluster_time::is_told(&config.topology, upstream.is_some()),
             catalog,
@@ -137,6 +140,25 @@ impl Context {
         };
         announce(&context);
         Arc::new(context)
+    }
+
+    /// Aborts transactions that have lasted too long, and lets versions go that nobody may read any more. The server calls
+    /// it every second.
+    pub fn forget_what_is_over(&self) {
+        let (now, window) = (self.clock.now(), self.config.snapshot_window);
+        self.sessions.expire_transactions(now);
+        if self.sessions.transactions().has_some_ended() {
+            // One that was aborted without a command of its own has left its cursors behind.
+            let mut ended = self.cursors.transactions();
+            ended.retain(|(session, number)| !self.sessions.has_transaction(session, *number));
+            self.cursors.kill_where(|cursor| {
+                let transaction = cursor.session.zip(cursor.transaction);
+                transaction.is_some_and(|transaction| ended.contains(&transaction))
+            });
+        }
+        if !window.is_zero() {
+            self.catalog.keep_past(window, now);
+        }
     }
 
     /// Removes sessions and cursors that are no longer used. The server calls it after each idle minute.

@@ -12,7 +12,7 @@ use dashmap::DashMap;
 
 use super::Client;
 use crate::clock::monotonic;
-use crate::session::SessionId;
+use crate::session::{SessionId, TransactionInfo};
 use crate::value::Doc;
 use crate::wait::Flag;
 
@@ -31,6 +31,7 @@ pub struct OperationInfo {
     body: Bytes,
     pub client: Arc<Client>,
     pub session: Option<SessionId>,
+    pub transaction: Option<TransactionInfo>,
     pub started: Instant,
     /// Set by killOp. The command checks it before each step and now and then within a step. It also ends a wait.
     pub killed: Arc<Flag>,
@@ -52,6 +53,7 @@ impl Operations {
         body: Bytes,
         client: &Arc<Client>,
         session: Option<SessionId>,
+        transaction: Option<TransactionInfo>,
     ) -> Operation {
         let info = Arc::new(OperationInfo {
             id: self.next_id(),
@@ -60,6 +62,7 @@ impl Operations {
             body,
             client: Arc::clone(client),
             session,
+            transaction,
             started: monotonic(),
             killed: Arc::default(),
         });

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::{Call, Context, Outcome, Step, Task};
-use crate::engine::ddl::{Advance, Begun, Done, Existed, ModifiedIndex, SchemaChange, Steps};
+use crate::engine::ddl::{
+    Advance, Begun, BuiltIndexes, Done, Existed, ModifiedIndex, SchemaChange, Steps,
+};
 use crate::error::Result;
 use crate::value::DocBuilder;
 
@@ -57,20 +59,7 @@ fn tell(context: &Context, done: &Done, reply: &mut DocBuilder<'_>) {
     match done {
         Done::Created | Done::NothingToCreate | Done::Renamed | Done::NothingToDrop => {}
         Done::Modified(modified) => put_modified(modified, reply),
-        Done::BuiltIndexes(built) => {
-            reply
-                .put_i32("numIndexesBefore", built.before)
-                .put_i32("numIndexesAfter", built.after);
-            // MongoDB says nothing about the collection if it finds all indexes there.
-            if built.created_collection || built.existed != Existed::All {
-                reply.put_bool("createdCollectionAutomatically", built.created_collection);
-            }
-            match built.existed {
-                Existed::None => {}
-                Existed::Some => drop(reply.put_str("note", "index already exists")),
-                Existed::All => drop(reply.put_str("note", "all indexes already exist")),
-            }
-        }
+        Done::BuiltIndexes(built) => put_built(built, reply),
         Done::DroppedIndexes(dropped) => {
             reply.put_i32("nIndexesWas", dropped.before);
             if dropped.all {
@@ -85,6 +74,22 @@ fn tell(context: &Context, done: &Done, reply: &mut DocBuilder<'_>) {
                 .put_str("ns", namespace);
         }
         Done::DroppedDatabase(database) => context.cosmos.offers.forget_database(database),
+    }
+}
+
+/// Writes which indexes were built.
+pub(in crate::command) fn put_built(built: &BuiltIndexes, reply: &mut DocBuilder<'_>) {
+    reply
+        .put_i32("numIndexesBefore", built.before)
+        .put_i32("numIndexesAfter", built.after);
+    // MongoDB says nothing about the collection if it finds all indexes there.
+    if built.created_collection || built.existed != Existed::All {
+        reply.put_bool("createdCollectionAutomatically", built.created_collection);
+    }
+    match built.existed {
+        Existed::None => {}
+        Existed::Some => drop(reply.put_str("note", "index already exists")),
+        Existed::All => drop(reply.put_str("note", "all indexes already exist")),
     }
 }
 

@@ -73,6 +73,23 @@ fn not_supported(message: String) -> Error {
     Error::new(Code::OperationNotSupportedInTransaction, message)
 }
 
+/// Refuses a schema change in a transaction that reads more than what is local.
+pub(in crate::command) fn check_local(call: &Call<'_>) -> Result<()> {
+    let info = call.transaction.as_ref().and_then(InTransaction::info);
+    let level = match info.and_then(|info| info.level) {
+        None | Some("local") => return Ok(()),
+        Some(level) => level,
+    };
+    Err(Error::new(
+        Code::InvalidOptions,
+        format!(
+            "Command {} does not support this transaction's {{ readConcern: {{ level: \"{level}\", provenance: \
+             \"clientSupplied\" }} }} :: caused by :: read concern not supported",
+            call.command.name
+        ),
+    ))
+}
+
 /// Refuses a stage that cannot run in a transaction.
 pub(in crate::command) fn check_stage(call: &Call<'_>, name: &str) -> Result<()> {
     if !call.is_in_transaction() {
@@ -94,17 +111,15 @@ pub(in crate::command) fn check_stage(call: &Call<'_>, name: &str) -> Result<()>
 
 /// Returns what the command wants of the transaction.
 pub(super) fn joining<'a>(call: &Call<'a>, starts: bool) -> Joining<'a> {
+    let concern = call.generic.read_concern.as_deref();
     match call.command.name {
         "commitTransaction" => Joining::Commit,
         "abortTransaction" => Joining::Abort,
         _ if !starts => Joining::Continue,
         _ => Joining::Start(TransactionStart {
             catalog: &call.context.catalog,
-            at: call
-                .generic
-                .read_concern
-                .as_ref()
-                .and_then(|concern| concern.at),
+            at: concern.and_then(|concern| concern.at),
+            level: concern.and_then(|concern| concern.known_level()),
             now: call.now,
             lifetime_seconds: call.context.transaction_lifetime(),
         }),

@@ -17,8 +17,8 @@ use crate::error::{Code, Error, Result};
 use crate::query::stage::StepBudget as _;
 use crate::storage::index::{Filled, IndexNumber};
 use crate::storage::{
-    Catalog, Collection, DateRuleChange, DateRuleMigration, Dropped, LogOp, Namespace, ReadPoint,
-    RecordId, Refused, Rules, View, Writer,
+    Catalog, Collection, DateRuleChange, DateRuleMigration, Dropped, LogOp, Namespace, NotNew,
+    ReadPoint, RecordId, Refused, Rules, View, Writer,
 };
 use crate::ttl::{DefaultTtl, TsIndex, check_mode};
 use crate::value::{DocBuf, Millis};
@@ -111,6 +111,70 @@ impl BuildIndexes {
             created_collection: false,
             build: None,
         })))
+    }
+}
+
+impl BuildIndexes {
+    /// Builds the indexes in a transaction, which can do so on a collection that it has created and not written to.
+    pub fn run_at(self, catalog: &Arc<Catalog>, at: ReadPoint) -> Result<BuiltIndexes> {
+        let name = &self.namespace;
+        check_written(name.database(), name.collection())?;
+        let (collection, _) = collection_for(catalog, name.database(), name.collection(), at)?;
+        let found = collection.read(at, |view| -> Result<_> {
+            let missing = MissingIndexes::find(view, &self.indexes)?;
+            Ok((count_indexes(view), missing))
+        });
+        let (before, missing) = found?;
+        let not_supported = |which: &str| {
+            Error::new(
+                Code::OperationNotSupportedInTransaction,
+                format!(
+                    "Cannot create new indexes on {which} collection {name} in a multi-document transaction."
+                ),
+            )
+        };
+        let Some(missing) = missing else {
+            return Err(not_supported("existing"));
+        };
+        let MissingIndexes { indexes, default } = missing;
+        let built = indexes.len();
+        if built == 0 && default.is_none() {
+            return Ok(BuiltIndexes {
+                before,
+                after: before,
+                created_collection: false,
+                existed: Existed::All,
+            });
+        }
+        let mut after = before;
+        let set_up = collection.set_up_created(at, |rules| {
+            let mut told = Vec::new();
+            for spec in indexes {
+                let indexes = vec![DocBuf::build(|out| spec.describe(out))];
+                told.push(LogOp::CreateIndexes { indexes });
+                rules.add_index(spec);
+            }
+            if let Some((default, ts_index)) = &default {
+                default_ttl::set(rules, *default, Some(ts_index.clone()));
+                let indexes: Vec<_> = shown_default(&rules.view()).into_iter().collect();
+                told.push(LogOp::CreateIndexes { indexes });
+            }
+            after = count_indexes(&rules.view());
+            told
+        });
+        set_up.map_err(|reason| match reason {
+            NotNew::Existing => not_supported("existing"),
+            NotNew::Written => not_supported("non-empty"),
+        })?;
+        Ok(BuiltIndexes {
+            before,
+            after,
+            created_collection: true,
+            existed: match built < self.indexes.len() && default.is_none() {
+                true => Existed::Some,
+                false => Existed::None,
+            },
+        })
     }
 }
 

@@ -314,10 +314,5 @@ fn not_found(token: &ResumeToken) -> Error {
 
 /// Returns an error after which no driver should open the stream again.
 pub fn fatal(code: Code, message: String) -> Error {
-    let labels = DocBuf::build(|details| {
-        let mut labels = details.array("errorLabels");
-        labels.push_str("NonResumableChangeStreamError");
-        labels.end();
-    });
-    Error::new(code, message).with_details(labels.into_bytes())
+    Error::new(code, message).with_label("NonResumableChangeStreamError")
 }

@@ -8,14 +8,15 @@ use crate::args::fields;
 use crate::error::{Code, Error, Result};
 use crate::value::{Type, ValueRef};
 
-/// The options of the stage. `localOps` and `idleSessions` have no effect: there is only one node, and no session holds a
-/// lock.
-#[derive(Debug, Clone, Copy, Default)]
+/// The options of the stage. `localOps` has no effect: there is only one node.
+#[derive(Debug, Clone, Copy)]
 pub struct CurrentOps {
     /// Lists the operations of all users, not only those of the caller. It matters only if the server requires a login.
     pub all_users: bool,
     pub idle_connections: bool,
     pub idle_cursors: bool,
+    /// Lists the transactions between two commands.
+    pub idle_sessions: bool,
     /// Shows long commands as truncated text.
     pub truncate: bool,
 }
@@ -31,7 +32,13 @@ pub(super) fn parse(
             value.ty().alias()
         ))
     })?;
-    let mut wanted = CurrentOps::default();
+    let mut wanted = CurrentOps {
+        all_users: false,
+        idle_connections: false,
+        idle_cursors: false,
+        idle_sessions: true,
+        truncate: false,
+    };
     for option in fields("$currentOp", spec) {
         let flag = || option.exactly(Type::Bool, ValueRef::as_bool);
         match option.name() {
@@ -44,7 +51,8 @@ pub(super) fn parse(
                     "$currentOp supports targetAllNodes parameter only for sharded clusters",
                 ));
             }
-            "idleSessions" | "localOps" | "targetAllNodes" => {
+            "idleSessions" => wanted.idle_sessions = flag()?,
+            "localOps" | "targetAllNodes" => {
                 flag()?;
             }
             _ => return Err(option.unknown()),

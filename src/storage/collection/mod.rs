@@ -105,7 +105,7 @@ impl Collection {
     pub(super) fn set_creator(&self, creator: TransactionId) {
         // Its commit finds the collection by its writes, even if there are none.
         let mut state = self.exclusive();
-        let told = state.contents().shared().numbered(|| state.created());
+        let told = state.contents().shared().numbered(None, || state.created());
         let own = state.contents_mut().own_mut(creator);
         own.tell(told);
         let bytes = own.bytes();

@@ -34,13 +34,21 @@ impl Contents {
             ttl: OwnTtl::of(doc),
             hash: self.ids.hash_of(doc),
         };
-        self.versions_mut().earlier.note(id, Some(version), time);
+        self.note(id, Some(version), time);
     }
 
     /// Notes that a document was not there before that time.
     #[cold]
     pub(super) fn note_absence(&mut self, id: RecordId, time: ClusterTime) {
-        self.versions_mut().earlier.note(id, None, time);
+        self.note(id, None, time);
+    }
+
+    fn note(&mut self, id: RecordId, version: Option<EarlierVersion>, time: ClusterTime) {
+        let earlier = &mut self.versions_mut().earlier;
+        let before = earlier.bytes();
+        earlier.note(id, version, time);
+        let after = earlier.bytes();
+        self.shared.snapshots.count_bytes(before, after);
     }
 
     /// Returns the end of an earlier version under the present rules.
@@ -85,9 +93,12 @@ impl Contents {
         let Some(versions) = self.versions.as_deref_mut() else {
             return;
         };
-        let oldest = self.shared.snapshots.oldest();
+        let snapshots = &self.shared.snapshots;
+        let oldest = snapshots.oldest();
         if versions.earlier.has_unneeded(oldest) {
+            let before = versions.earlier.bytes();
             versions.earlier.prune(oldest);
+            snapshots.count_bytes(before, versions.earlier.bytes());
         }
         if versions.is_empty() {
             self.versions = None;
@@ -98,7 +109,9 @@ impl Contents {
     pub fn forget_ended_versions(&mut self, by: Millis) {
         if let Some(mut versions) = self.versions.take() {
             let earlier = &mut versions.earlier;
+            let before = earlier.bytes();
             earlier.forget_ended(|version| self.end_of(version), by);
+            self.shared.snapshots.count_bytes(before, earlier.bytes());
             self.versions = Some(versions);
         }
     }
@@ -111,6 +124,9 @@ impl Contents {
         for own in versions.own.values() {
             self.shared.transactions.release(own.bytes());
         }
+        self.shared
+            .snapshots
+            .count_bytes(versions.earlier.bytes(), 0);
         versions.released.give();
     }
 }

@@ -25,6 +25,8 @@ pub(in crate::storage) struct Earlier {
     records: BTreeMap<RecordId, SmallVec<[Ended; 1]>>,
     /// The records of the kept versions by the hash of their `_id`: the collection's own map forgets removed documents.
     by_id: AHashMap<u64, SmallVec<[RecordId; 1]>>,
+    /// What the versions take.
+    bytes: usize,
     /// No version ended before this time, so no snapshot from then on needs any that ended by it.
     first: Option<ClusterTime>,
 }
@@ -42,6 +44,10 @@ impl Earlier {
         self.records.is_empty()
     }
 
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Notes the version of a record before a write at that time.
     pub fn note(&mut self, id: RecordId, version: Option<EarlierVersion>, at: ClusterTime) {
         if let Some(version) = &version {
@@ -51,10 +57,9 @@ impl Earlier {
             }
         }
         self.first.get_or_insert(at);
-        self.records
-            .entry(id)
-            .or_default()
-            .push(Ended { at, version });
+        let ended = Ended { at, version };
+        self.bytes += ended.bytes();
+        self.records.entry(id).or_default().push(ended);
     }
 
     /// Returns the version of a record at the time of a snapshot. The outer `None` means that it has not changed since.
@@ -91,15 +96,16 @@ impl Earlier {
             *self = Self::default();
             return;
         };
-        let mut first = None;
+        let (mut first, mut bytes) = (None, 0);
         self.records.retain(|_, ended| {
             ended.retain(|ended| ended.at > oldest);
+            bytes += ended.iter().map(Ended::bytes).sum::<usize>();
             if let Some(ended) = ended.first() {
                 first = Some(first.map_or(ended.at, |first: ClusterTime| first.min(ended.at)));
             }
             !ended.is_empty()
         });
-        self.first = first;
+        (self.first, self.bytes) = (first, bytes);
         self.enter_ids();
     }
 
@@ -111,7 +117,9 @@ impl Earlier {
                 .as_ref()
                 .is_some_and(|version| end(version).has_come(by))
             {
+                self.bytes -= ended.bytes();
                 ended.version = None;
+                self.bytes += ended.bytes();
             }
         }
         self.enter_ids();
@@ -133,6 +141,17 @@ impl Earlier {
 // === impl Ended ===
 
 impl Ended {
+    /// What an entry takes besides the document, roughly.
+    const OVERHEAD: usize = 128;
+
+    fn bytes(&self) -> usize {
+        let document = self
+            .version
+            .as_ref()
+            .map_or(0, |version| version.bytes.len());
+        document + Self::OVERHEAD
+    }
+
     /// Returns the first version that ended after that time.
     fn as_of(ended: &[Self], time: ClusterTime) -> Option<Option<&EarlierVersion>> {
         let ended = ended.iter().find(|ended| ended.at > time)?;

@@ -17,7 +17,7 @@ use ahash::AHashMap;
 
 pub(super) use claims::Claims;
 pub(super) use earlier::{Earlier, EarlierVersion};
-pub(super) use own::{OwnWrite, OwnWrites};
+pub(super) use own::{OwnWrite, OwnWrites, ToldWrite};
 pub(super) use past::Past;
 
 use crate::wait::Signal;

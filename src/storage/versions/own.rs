@@ -14,17 +14,25 @@ pub(in crate::storage) enum OwnWrite {
     Removed,
 }
 
+/// What the log of changes will be told of a write.
+pub(in crate::storage) struct ToldWrite {
+    /// Its number among the writes of all transactions.
+    pub number: u64,
+    /// The document. `None` if it is about the collection.
+    pub record: Option<RecordId>,
+    pub op: LogOp,
+}
+
 /// The writes of a transaction, by record. Documents that it added have provisional record ids: they come after all others
 /// in the natural order, and get their real ones at the commit.
 pub(in crate::storage) struct OwnWrites {
     writes: BTreeMap<RecordId, OwnWrite>,
-    /// The added documents by the hash of their `_id`.
-    added: AHashMap<u64, SmallVec<[RecordId; 1]>>,
+    /// The written documents by the hash of their `_id`: the collection's own map forgets those that end meanwhile.
+    by_id: AHashMap<u64, SmallVec<[RecordId; 1]>>,
     next: RecordId,
     bytes: usize,
-    /// What the log of changes will be told of each write, with the write's number among those of all transactions. `None` if
-    /// a write was made before anybody followed the log.
-    told: Option<Vec<(u64, LogOp)>>,
+    /// What the log of changes will be told of each write. `None` if a write was made before anybody followed the log.
+    told: Option<Vec<ToldWrite>>,
     /// The state of the indexes at the first write. If it differs at the commit, the checks of the writes no longer hold.
     pub schema: u64,
 }
@@ -38,7 +46,7 @@ impl OwnWrites {
     pub fn new(schema: u64) -> Self {
         Self {
             writes: BTreeMap::new(),
-            added: AHashMap::new(),
+            by_id: AHashMap::new(),
             next: RecordId::PROVISIONAL,
             bytes: 0,
             told: Some(Vec::new()),
@@ -47,11 +55,11 @@ impl OwnWrites {
     }
 
     /// Keeps what the log will be told of a write. `None` if nobody follows the log.
-    pub fn tell(&mut self, told: Option<(u64, LogOp)>) {
+    pub fn tell(&mut self, told: Option<ToldWrite>) {
         match (told, &mut self.told) {
-            (Some((number, op)), Some(told)) => {
-                self.bytes += op.weight() + Self::OVERHEAD;
-                told.push((number, op));
+            (Some(write), Some(told)) => {
+                self.bytes += write.op.weight() + Self::OVERHEAD;
+                told.push(write);
             }
             (Some(_), None) => {}
             (None, told) => *told = None,
@@ -59,7 +67,7 @@ impl OwnWrites {
     }
 
     /// Takes out what the log will be told, in the order of the writes. `None` if some writes are not in it.
-    pub fn take_told(&mut self) -> Option<Vec<(u64, LogOp)>> {
+    pub fn take_told(&mut self) -> Option<Vec<ToldWrite>> {
         self.told.take()
     }
 
@@ -72,9 +80,9 @@ impl OwnWrites {
         self.writes.range(id..).map(|(id, write)| (*id, write))
     }
 
-    /// Returns the added documents whose `_id` has that hash.
-    pub fn added(&self, hash: u64) -> &[RecordId] {
-        self.added.get(&hash).map_or(&[], SmallVec::as_slice)
+    /// Returns the written documents whose `_id` has that hash.
+    pub fn by_id(&self, hash: u64) -> &[RecordId] {
+        self.by_id.get(&hash).map_or(&[], SmallVec::as_slice)
     }
 
     /// Returns the id after which the next document will be added.
@@ -89,12 +97,15 @@ impl OwnWrites {
     pub fn add(&mut self, hash: u64, bytes: Vec<u8>, ttl: OwnTtl) -> RecordId {
         let id = self.next;
         self.next = id.next();
-        self.added.entry(hash).or_default().push(id);
-        self.put(id, OwnWrite::Written { bytes, ttl });
+        self.put(id, hash, OwnWrite::Written { bytes, ttl });
         id
     }
 
-    pub fn put(&mut self, id: RecordId, write: OwnWrite) {
+    pub fn put(&mut self, id: RecordId, hash: u64, write: OwnWrite) {
+        let ids = self.by_id.entry(hash).or_default();
+        if !ids.contains(&id) {
+            ids.push(id);
+        }
         self.bytes += write.bytes() + Self::OVERHEAD;
         if let Some(before) = self.writes.insert(id, write) {
             self.bytes -= before.bytes() + Self::OVERHEAD;
@@ -103,13 +114,13 @@ impl OwnWrites {
 
     pub fn remove(&mut self, id: RecordId, hash: u64) {
         if !id.is_provisional() {
-            self.put(id, OwnWrite::Removed);
+            self.put(id, hash, OwnWrite::Removed);
             return;
         }
         if let Some(before) = self.writes.remove(&id) {
             self.bytes -= before.bytes() + Self::OVERHEAD;
         }
-        if let Some(ids) = self.added.get_mut(&hash) {
+        if let Some(ids) = self.by_id.get_mut(&hash) {
             ids.retain(|other| *other != id);
         }
     }

@@ -84,7 +84,7 @@ impl<'a> Past<'a> {
 
     /// Returns the records outside the collection's map of `_id`s that may have an `_id` with that hash.
     pub fn by_id(&self, hash: u64) -> impl Iterator<Item = RecordId> {
-        let own = self.own.map_or(&[][..], |own| own.added(hash));
+        let own = self.own.map_or(&[][..], |own| own.by_id(hash));
         let earlier = self.versions.earlier.by_id(hash);
         own.iter().chain(earlier).copied()
     }

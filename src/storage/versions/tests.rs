@@ -351,6 +351,8 @@ fn unique_keys_are_checked_at_once_and_may_move_between_documents() {
     assert!(matches!(put(&first, 9, 2), Err(Refused::Duplicate { .. })));
     assert_eq!(put(&first, 5, 5), Ok(Some(Some(5))));
     assert_eq!(put(&second, 6, 5), Err(Refused::Conflict));
+    // What its snapshot shows, though the other transaction has taken the key away.
+    assert!(matches!(put(&second, 6, 1), Err(Refused::Duplicate { .. })));
     let outside = c.write(T, |writer| writer.insert(&bytes(7, 5))).unwrap();
     assert_eq!(outside, Err(Refused::Claimed));
     // One that was added after the snapshot.
@@ -519,4 +521,34 @@ fn the_log_gets_each_write_of_a_transaction_in_order_at_its_commit() {
         assert_eq!(found, expected);
         assert_eq!(catalog.buffered_bytes(), 0);
     }
+}
+
+#[test]
+fn a_transaction_finds_what_it_wrote_to_a_document_that_was_freed() {
+    let catalog = Arc::new(Catalog::new());
+    let name = Namespace::new("db", "c");
+    let ten = DefaultTtl::from_seconds(10).unwrap();
+    let made = catalog.create(name, CollectionOptions::default(), T, |rules| {
+        rules.set_default_ttl(ten, None);
+    });
+    let c = made.unwrap();
+    c.write(T, |writer| writer.insert(&bytes(1, 1)))
+        .unwrap()
+        .unwrap();
+    let transaction = catalog.begin();
+    let put = |value| {
+        let at = transaction.read_point(T);
+        c.write_at(at, |writer| write(writer, Write::Put(1, value)))
+            .unwrap()
+    };
+    assert_eq!(put(2), Ok(Some(Some(2))));
+    let later = Millis(T.0 + 11_000);
+    catalog.sweep(later);
+    assert_eq!(catalog.freed(), 1);
+    let found = c.read(transaction.read_point(later), |view| {
+        by_id(view, 1).map(|(_, bytes)| value(bytes))
+    });
+    assert_eq!(found, Some(2));
+    assert_eq!(put(3), Ok(Some(Some(3))));
+    assert_eq!(transaction.commit(later, client), Err(CommitConflict));
 }

@@ -34,7 +34,7 @@ use crate::engine::OPLOG;
 use crate::error::{Code, Error, Hangup, Result};
 use crate::handler::{self, Handler, Peer, Progress, Traffic, Work};
 use crate::interrupt::{Limit, expired};
-use crate::session::{Busy, Session};
+use crate::session::{Busy, InTransaction, Session};
 use crate::value::{Doc, DocBuilder, Type};
 use crate::vocabulary::Status;
 use crate::wait::Wait;
@@ -408,7 +408,8 @@ fn join(
         return Ok(None);
     };
     let session = call.context.sessions.get(id, cached)?;
-    match session.join(number, transaction::joining(call, starts), call.now)? {
+    let joining = transaction::joining(call, starts);
+    match session.join(number, joining, call.now, call.client.id)? {
         Ok(joined) => call.transaction = Some(joined),
         Err(busy) => return Ok(Some(busy)),
     }
@@ -492,6 +493,7 @@ fn list(call: &Call<'_>) -> Operation {
         guard::redacted(call.command, call.request),
         call.client,
         call.session(),
+        call.transaction.as_ref().and_then(InTransaction::info),
     )
 }
 

@@ -1,13 +1,16 @@
 //! The catalog: which collections exist.
 
+mod at;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use ahash::{AHashMap, RandomState};
 use dashmap::DashMap;
-use dashmap::mapref::entry::Entry;
 use parking_lot::{Mutex, MutexGuard};
 use uuid::Uuid;
+
+pub use at::Unreadable;
 
 use super::collection::LOCK_TIMEOUT;
 use super::namespace::Names;
@@ -55,32 +58,6 @@ impl From<Damaged> for Error {
                 "the collection {name} is closed because a write to it failed half-way: drop it, or restart the server"
             ),
         )
-    }
-}
-
-/// Why a reader cannot have a collection.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unreadable {
-    Damaged(Damaged),
-    /// It was dropped or renamed since the reader's snapshot.
-    Vanished,
-}
-
-impl From<Damaged> for Unreadable {
-    fn from(damaged: Damaged) -> Self {
-        Self::Damaged(damaged)
-    }
-}
-
-impl From<Unreadable> for Error {
-    fn from(reason: Unreadable) -> Self {
-        match reason {
-            Unreadable::Damaged(damaged) => damaged.into(),
-            Unreadable::Vanished => Self::new(
-                Code::SnapshotUnavailable,
-                "Unable to read from a snapshot due to pending collection catalog changes; please retry the operation.",
-            ),
-        }
     }
 }
 
@@ -156,35 +133,6 @@ impl Catalog {
         }
     }
 
-    /// Returns the collection of that name for a reader at this point: a transaction also finds those that it has created.
-    pub fn get_at(
-        &self,
-        database: &str,
-        collection: &str,
-        at: ReadPoint,
-    ) -> Result<Option<Arc<Collection>>, Unreadable> {
-        let name = (database, collection);
-        if let Some(time) = at.as_of()
-            && self.shared.snapshots.has_vanished(name, time)
-        {
-            return Err(Unreadable::Vanished);
-        }
-        if at.is_in_transaction()
-            && let Some(entry) = self.collections.get(&(database, collection) as &dyn Names)
-            && entry.creator() == at.transaction()
-        {
-            return Ok(Some(Arc::clone(&entry)));
-        }
-        Ok(self.get(database, collection)?)
-    }
-
-    /// Notes that the collection of a name was dropped or renamed.
-    fn note_vanished(&self, name: &Namespace) {
-        // No moment: the next logical time is enough.
-        let time = self.shared.time.tick(Millis(0));
-        self.shared.snapshots.note_vanished(name, time);
-    }
-
     /// Returns the collection, and whether this call created it.
     #[cfg(test)]
     pub fn get_or_create(
@@ -209,64 +157,6 @@ impl Catalog {
         prepare: impl FnOnce(&mut Rules<'_>),
     ) -> Result<Arc<Collection>, CreateError> {
         self.create_at(namespace, options, ReadPoint::at(now), prepare)
-    }
-
-    /// Creates a collection. If a transaction does so, nobody else finds it before the commit; another client that creates
-    /// it meanwhile comes first, and the transaction ends with a conflict.
-    pub fn create_at(
-        &self,
-        namespace: Namespace,
-        options: CollectionOptions,
-        at: ReadPoint,
-        prepare: impl FnOnce(&mut Rules<'_>),
-    ) -> Result<Arc<Collection>, CreateError> {
-        let mut alone = self.alone();
-        self.check_case(namespace.database(), &mut alone)
-            .map_err(CreateError::OtherCase)?;
-        let creator = at.transaction();
-        if creator.is_none() {
-            self.evict_uncommitted(&namespace);
-        }
-        let made = match self.collections.entry(namespace) {
-            Entry::Occupied(entry) => {
-                let by_other = entry.get().creator().is_some_and(|by| Some(by) != creator);
-                return Err(match by_other {
-                    true => CreateError::Conflict,
-                    false => CreateError::Exists,
-                });
-            }
-            Entry::Vacant(entry) => {
-                let made = self.made(entry.key(), options);
-                made.set_up(at.now(), prepare);
-                match creator {
-                    None => made.shared().record_created(at.now()),
-                    Some(creator) => made.set_creator(creator),
-                }
-                entry.insert(Arc::clone(&made));
-                made
-            }
-        };
-        if let Some(creator) = creator {
-            self.shared.transactions.join(creator, Arc::clone(&made));
-        }
-        Ok(made)
-    }
-
-    /// Removes a collection of that name which a transaction has created and not committed. Call it under `changing`.
-    fn evict_uncommitted(&self, name: &Namespace) {
-        let uncommitted = |_: &Namespace, there: &Arc<Collection>| there.creator().is_some();
-        if let Some((_, evicted)) = self.collections.remove_if(name, uncommitted) {
-            evicted.discard();
-        }
-    }
-
-    /// Removes a collection whose creator has aborted.
-    pub(super) fn remove_uncommitted(&self, collection: &Arc<Collection>) {
-        let _alone = self.alone();
-        let same = |_: &Namespace, there: &Arc<Collection>| Arc::ptr_eq(there, collection);
-        if let Some((_, removed)) = self.collections.remove_if(&collection.namespace(), same) {
-            removed.discard();
-        }
     }
 
     /// Acquires the lock for changes of the catalog. The thread that holds it may itself be waiting for a collection that
@@ -559,111 +449,4 @@ pub fn free(contents: impl Send + 'static, entries: u64) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::ttl::DefaultTtl;
-    use crate::value::DocBuf;
-    use bson::doc;
-    use std::sync::atomic::{AtomicBool, Ordering};
-
-    #[test]
-    fn a_sweep_misses_no_collection_that_is_being_given_another_name() {
-        let catalog = Catalog::new();
-        let names = [Namespace::new("db", "a"), Namespace::new("db", "b")];
-        let ends = |rules: &mut Rules<'_>| rules.set_default_ttl(DefaultTtl::Seconds(1), None);
-        let made = catalog.create(
-            names[0].clone(),
-            CollectionOptions::default(),
-            Millis(0),
-            ends,
-        );
-        let made = made.unwrap();
-        let over = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                for at in (0..2).cycle() {
-                    if over.load(Ordering::Relaxed) {
-                        return;
-                    }
-                    catalog
-                        .rename(&names[at], &names[1 - at], false, Millis(0))
-                        .unwrap();
-                }
-            });
-            for n in 0..3_000_i64 {
-                let document = doc! {"_id": n}.to_vec().unwrap();
-                let added = made.write(Millis(n * 1_000), |w| w.insert(&document));
-                added.unwrap().unwrap();
-                catalog.sweep(Millis(n * 1_000 + 1_000));
-                if catalog.freed() != n.unsigned_abs() + 1 {
-                    over.store(true, Ordering::Relaxed);
-                    panic!("the {n}th document was passed over");
-                }
-            }
-            over.store(true, Ordering::Relaxed);
-        });
-    }
-
-    fn add(catalog: &Catalog, name: &str, ids: std::ops::Range<i32>) -> Arc<Collection> {
-        let (made, _) = catalog.get_or_create("db", name).unwrap();
-        for id in ids {
-            let document = doc! {"_id": id}.to_vec().unwrap();
-            made.write(Millis(0), |w| w.insert(&document))
-                .unwrap()
-                .unwrap();
-        }
-        made
-    }
-
-    #[test]
-    fn a_collection_whose_ids_are_being_ordered_can_be_renamed_and_replaced() {
-        let catalog = Catalog::new();
-        let [from, to] = ["from", "to"].map(|name| Namespace::new("db", name));
-        let builds = ["from", "to"].map(|name| {
-            let made = add(&catalog, name, 0..300);
-            let mut build = made.begin_id_order(Millis(0)).unwrap();
-            assert!(!build.step());
-            build
-        });
-        catalog.rename(&from, &to, true, Millis(0)).unwrap();
-        for mut build in builds {
-            while !build.step() {}
-        }
-        let there = catalog.get("db", "to").unwrap().unwrap();
-        there.read(crate::storage::ReadPoint::at(Millis(0)), |view| {
-            let ids = view.way(crate::storage::index::ID_INDEX).unwrap();
-            assert_eq!((ids.ready, ids.len()), (true, 300));
-        });
-        // An index that a client is building prevents the rename.
-        let spec = crate::storage::index::IndexSpec::new("a", DocBuf::from(doc! {"a": 1}));
-        there.write(Millis(0), |w| w.begin_index(spec)).unwrap();
-        let refused = catalog.rename(&to, &from, false, Millis(0));
-        assert_eq!(refused, Err(RenameError::IndexBuild(there.uuid())));
-    }
-
-    #[test]
-    fn a_damaged_collection_neither_takes_a_place_nor_gives_way() {
-        let catalog = Catalog::new();
-        let [good, bad] = ["good", "bad"].map(|name| Namespace::new("db", name));
-        add(&catalog, "good", 0..3);
-        let damaged = add(&catalog, "bad", 0..3);
-        damaged.panic_half_way();
-        let document = doc! {"_id": 9}.to_vec().unwrap();
-        let written = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            let _ = damaged.write(Millis(0), |w| w.insert(&document));
-        }));
-        assert!(written.is_err());
-        let refused = Err(RenameError::Damaged(Damaged(bad.clone())));
-        for drop_target in [true, false] {
-            assert_eq!(catalog.rename(&bad, &good, drop_target, Millis(0)), refused);
-            assert_eq!(catalog.rename(&good, &bad, drop_target, Millis(0)), refused);
-        }
-        let there = catalog.get("db", "good").unwrap().unwrap();
-        assert_eq!(there.shared().contents().totals().count, 3);
-        // After it is dropped, its name is free.
-        catalog
-            .drop_collection("db", "bad", None, Millis(0))
-            .unwrap();
-        catalog.rename(&good, &bad, false, Millis(0)).unwrap();
-    }
-}
+mod tests;
