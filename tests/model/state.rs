@@ -1,6 +1,6 @@
 //! The naive model: a plain list of documents per collection, and expiry by definition.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use bson::{Bson, Document, doc};
 
@@ -48,6 +48,8 @@ pub struct Model {
     /// Incremented by every command.
     pub commands: u64,
     next_uid: u64,
+    /// The documents that have ended, as (`uid`, `written`).
+    ended: HashSet<(u64, u64)>,
 }
 
 // === impl Model ===
@@ -74,10 +76,19 @@ impl Model {
                 .map(|stored| collection.end(stored))
                 .collect();
             let mut ends = ends.into_iter();
-            collection
-                .docs
-                .retain(|_| ends.next().flatten().is_none_or(|end| self.now < end));
+            collection.docs.retain(|stored| {
+                let lives = ends.next().flatten().is_none_or(|end| self.now < end);
+                if !lives {
+                    self.ended.insert((stored.uid, stored.written));
+                }
+                lives
+            });
         }
+    }
+
+    /// Returns whether a document has ended, and was not written since it was seen like this.
+    pub fn has_ended(&self, seen: &Stored) -> bool {
+        self.ended.contains(&(seen.uid, seen.written))
     }
 
     pub fn get(&self, name: &str) -> Collection {
