@@ -15,6 +15,8 @@ pub struct UpstreamConfig {
     pub required: bool,
     /// How long the start waits for the cluster. No option sets this; tests do.
     pub start_timeout: Duration,
+    /// How often the TTL settings are renewed, at the least. No option sets this; tests do.
+    pub renewal: Duration,
 }
 
 /// A connection string. It may contain a password, so it is never printed whole.
@@ -55,6 +57,9 @@ pub(super) struct UpstreamArguments {
 /// How long the start waits for the cluster.
 const START_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How often the TTL settings are renewed, if their lease allows that.
+const RENEWAL: Duration = Duration::from_secs(5);
+
 // === impl UpstreamArguments ===
 
 impl UpstreamArguments {
@@ -85,6 +90,7 @@ impl UpstreamConfig {
             login: UpstreamLogin::Own,
             required: false,
             start_timeout: START_TIMEOUT,
+            renewal: RENEWAL,
         }
     }
 }

@@ -11,6 +11,14 @@ use crate::wire::Request;
 pub trait Ask: Send {
     /// Sends a command and returns the reply document. It may be the cluster's error.
     fn ask(&mut self, request: Request) -> impl Future<Output = Result<Bytes, Lost>> + Send;
+
+    /// The same with Sundown's own rights, where those of the client are others. The command has no session.
+    fn ask_as_sundown(
+        &mut self,
+        request: Request,
+    ) -> impl Future<Output = Result<Bytes, Lost>> + Send {
+        self.ask(request)
+    }
 }
 
 /// The cluster did not answer: it cannot be reached, or it left in the middle of a command.

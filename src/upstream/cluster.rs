@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use bson::doc;
+use bson::{Bson, Document, doc};
+use bytes::Bytes;
 use mongodb::error::ErrorKind;
 use mongodb::event::EventHandler;
 use mongodb::event::sdam::{SdamEvent, TopologyDescription, TopologyType};
@@ -22,6 +23,8 @@ use super::link::Link;
 use crate::clock::monotonic;
 use crate::config::{Topology, UpstreamConfig, UpstreamLogin};
 use crate::error::{Code, Error};
+use crate::value::DocBuf;
+use crate::wire::Request;
 
 pub struct Cluster {
     client: Client,
@@ -149,6 +152,30 @@ impl Cluster {
     /// The driver, logged in as the user of the connection string.
     pub fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// Runs a command with the rights of the user in the connection string.
+    pub async fn run(&self, request: &Request) -> Result<Bytes, Error> {
+        let told = |problem: &dyn std::fmt::Display| {
+            Error::new(
+                Code::HostUnreachable,
+                format!("the cluster cannot be asked: {problem}"),
+            )
+        };
+        let command = Document::from_reader(request.body().bytes());
+        let mut command = command.map_err(|problem| told(&problem))?;
+        let database = match command.remove("$db") {
+            Some(Bson::String(name)) => name,
+            _ => return Err(Error::missing_field("", "$db")),
+        };
+        let ran = self.client.database(&database).run_command(command).await;
+        let reply = ran.map_err(|problem| match &*problem.kind {
+            ErrorKind::Command(refused) => {
+                Error::new(Code::numbered(refused.code), refused.message.clone())
+            }
+            kind => told(kind),
+        })?;
+        Ok(DocBuf::from(&reply).into_bytes().into())
     }
 
     pub fn state(&self) -> ClusterState {

@@ -64,10 +64,13 @@ type Answering = Pin<Box<dyn Future<Output = Result<Answer, Hangup>> + Send>>;
 
 impl Proxy {
     pub fn new(cluster: Arc<Cluster>, config: &Config, clock: Clock) -> Self {
-        let login = config.upstream.as_ref().map(|upstream| upstream.login);
+        let upstream = config.upstream.as_ref();
+        let login = upstream.map(|upstream| upstream.login);
+        let usual = SettingsOptions::default();
         let options = SettingsOptions {
             patience: cluster.selection_timeout,
-            ..SettingsOptions::default()
+            renewal: upstream.map_or(usual.renewal, |upstream| upstream.renewal),
+            ..usual
         };
         let settings = RuleSettings::start(cluster.client().clone(), clock.clone(), &options);
         let context = Context::in_front_of(Arc::clone(&cluster) as _, config.clone(), clock);

@@ -202,4 +202,11 @@ impl Ask for Relay {
         // Rare and large, so it is boxed: the future of an ordinary command stays small.
         Box::pin(self.persist(&request, failed)).await
     }
+
+    async fn ask_as_sundown(&mut self, request: Request) -> Result<Bytes, Lost> {
+        match self.bound {
+            true => Ok(self.slot.cluster.run(&request).await?),
+            false => self.ask(request).await,
+        }
+    }
 }

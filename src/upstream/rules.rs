@@ -23,6 +23,8 @@ pub struct CollectionRules {
     pub dates: Vec<DateRule>,
     /// Rules that were in force until a moment ago, while the documents that ended under them are being deleted.
     pub former: Option<Box<Former>>,
+    /// Rules that were in force within the last hour. What ended under them is deleted, but a cursor may have read it before.
+    pub past: Vec<Former>,
     /// The collection may have a unique index besides the one on `_id`.
     pub unique_keys: bool,
     /// The collection is capped: an insert may remove the oldest documents.
@@ -82,6 +84,7 @@ impl CollectionRules {
         since: Millis(0),
         dates: Vec::new(),
         former: None,
+        past: Vec::new(),
         unique_keys: true,
         capped: false,
         ts_index: None,

@@ -9,7 +9,6 @@ use super::rewrite::Rulebook;
 use super::settings::{RuleSettings, ddl};
 use crate::command::find;
 use crate::error::{Error, Result};
-use crate::value::{Doc, is_true};
 use crate::wire::Request;
 
 /// Runs the command.
@@ -64,13 +63,8 @@ impl Replaced {
         let Some(replacing) = self.0 else {
             return reply;
         };
-        let done = reply
-            .as_ref()
-            .is_ok_and(|reply| is_true(Doc::new(reply).get("ok")));
-        match done {
-            true => Box::pin(replacing.done()).await?,
-            false => Box::pin(replacing.failed()).await?,
-        }
+        // Whether it was replaced is seen from the collection itself: the reply may be lost.
+        Box::pin(replacing.end()).await?;
         reply
     }
 }

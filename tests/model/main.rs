@@ -39,6 +39,7 @@ const fn setting(indexes: bool, reaper: Reaper, writes_outside_lock: bool) -> Se
         indexes,
         reaper,
         writes_outside_lock,
+        two_sundowns: false,
     }
 }
 
@@ -58,6 +59,10 @@ fn explore(setting: Setting, crowd: Crowd, seed: u64, count: usize) {
     let mut steps: Vec<Step> = Vec::new();
     let mut problem = None;
     while steps.len() < count && problem.is_none() {
+        if setting.two_sundowns && random.chance(50) {
+            steps.push(Step::Switch);
+            run.step(&Step::Switch).expect("it always can");
+        }
         let step = steps::generate(&mut random, run.model(), setting.indexes);
         steps.push(step);
         problem = run.step(steps.last().unwrap()).err();
@@ -117,6 +122,12 @@ fn share(rounds: u64, count: usize) -> (u64, usize) {
     }
 }
 
+/// Returns the seed that `MODEL_SEED` names, or the usual one.
+fn seed(usual: u64) -> u64 {
+    let named = std::env::var("MODEL_SEED").ok();
+    named.map_or(usual, |seed| seed.parse().expect("a number"))
+}
+
 fn seeds(crowd: Crowd, first: u64, rounds: u64, count: usize) {
     let (rounds, count) = share(rounds, count);
     if let Ok(seed) = std::env::var("MODEL_SEED") {
@@ -147,6 +158,22 @@ fn another_ten_thousand() {
 #[test]
 fn fifteen_hundred_in_a_crowd() {
     seeds(Crowd::Many, 2_001, SETTINGS.len() as u64, 250);
+}
+
+/// Two Sundowns in front of one cluster: commands alternate at random between them, and so do changes of rules.
+#[test]
+fn two_sundowns_on_one_cluster() {
+    if !in_front_of_cluster() {
+        return;
+    }
+    let (rounds, count) = share(4, 625);
+    for round in 0..rounds {
+        let setting = Setting {
+            two_sundowns: true,
+            ..SETTINGS[(round % 4) as usize]
+        };
+        explore(setting, Crowd::Few, seed(3_001 + round), count);
+    }
 }
 
 /// Four clients at once. Half of the seeds compute writes outside the lock.

@@ -17,10 +17,14 @@ pub struct Setting {
     pub reaper: Reaper,
     /// Writes always find and compute their document outside the lock, and compare it before they write.
     pub writes_outside_lock: bool,
+    /// Commands go through one of two Sundowns in front of one cluster.
+    pub two_sundowns: bool,
 }
 
 pub struct Run {
     world: World,
+    /// Commands go through the second Sundown.
+    switched: bool,
     model: Model,
     cursors: [Option<Cursor>; SLOTS],
     /// The last retryable write and its reply.
@@ -44,6 +48,8 @@ struct Cursor {
     with_ts: bool,
     /// The cluster may have read the rows before they are asked for, and so return a document that was deleted meanwhile.
     reads_ahead: bool,
+    /// It was opened through the second Sundown. Drivers continue a cursor where they have opened it.
+    switched: bool,
 }
 
 type StepResult = Result<(), String>;
@@ -53,9 +59,14 @@ type StepResult = Result<(), String>;
 impl Setting {
     /// Starts a server with this setting.
     pub fn world(self) -> World {
-        World::with(self.reaper, Clock::frozen(Millis(START)), |config| {
+        let clock = Clock::frozen(Millis(START));
+        let mut world = World::with(self.reaper, clock, |config| {
             config.writes_outside_lock = self.writes_outside_lock;
-        })
+        });
+        if self.two_sundowns {
+            world.start_second();
+        }
+        world
     }
 }
 
@@ -67,6 +78,7 @@ impl Run {
         model.move_to(START);
         Self {
             world: setting.world(),
+            switched: false,
             model,
             cursors: [const { None }; SLOTS],
             last: None,
@@ -126,10 +138,19 @@ impl Run {
                 self.model.move_to(self.world.now());
                 Ok(())
             }
+            Step::Switch => {
+                self.switch();
+                Ok(())
+            }
             Step::Open(slot, command) => self.open(*slot, command),
             Step::More(slot, size) => self.more(*slot, *size),
             Step::Check => self.check(),
         }
+    }
+
+    fn switch(&mut self) {
+        self.switched = !self.switched;
+        self.world.switch();
     }
 
     fn command(&mut self, command: &Document, retryable: bool) -> StepResult {
@@ -142,6 +163,8 @@ impl Run {
         };
         match verb.as_str() {
             "dropIndexes" => self.dropped += 1,
+            // Declared: the indexes that serve a default go with it.
+            "collMod" if in_front_of_cluster() => self.dropped += 1,
             // A collection that is replaced by another loses its cursors.
             "aggregate" if command.to_string().contains("$out") => {
                 self.cursors = [const { None }; SLOTS];
@@ -213,6 +236,7 @@ impl Run {
             dropped: self.dropped,
             with_ts,
             reads_ahead: reads_ahead(command),
+            switched: self.switched,
         };
         cursor
             .receive(&rows, &self.model)
@@ -226,9 +250,16 @@ impl Run {
             return Ok(());
         };
         self.model.begin();
+        let is_elsewhere = cursor.switched != self.switched;
+        if is_elsewhere {
+            self.switch();
+        }
         let reply = self
             .world
             .raw(doc! {"getMore": cursor.id, "collection": &cursor.collection, "batchSize": size});
+        if is_elsewhere {
+            self.switch();
+        }
         if let Some((code, _)) = failure(&reply) {
             // An index that the cursor reads was dropped, or a capped collection has removed the document at the cursor's
             // position.
@@ -327,11 +358,13 @@ impl Cursor {
                 .iter()
                 .find(|stored| equal(&stored.doc["_id"], id))
             else {
-                // One that has ended is never returned. If it was written meanwhile, the row shows the time before.
+                // One that has ended is never returned. If it was changed meanwhile, the row shows how it was before; a Sundown as
+                // cluster notices at least that one is deleted.
                 let as_it_was = |(stored, seen): &(Stored, Document)| {
                     let end = collection.end(stored);
                     let ended = model.has_ended(stored) || end.is_some_and(|end| model.now >= end);
-                    same(row, seen) && !ended
+                    let noticed = genuine_cluster().is_none() && !model.has_ended_changed(stored);
+                    same(row, seen) && !ended && !noticed
                 };
                 if self.reads_ahead && self.due.iter().any(as_it_was) {
                     continue;
@@ -368,11 +401,11 @@ impl Cursor {
     }
 }
 
-/// Returns whether a genuine mongod may read documents long before it returns them, with or without Sundown: to sort them, or
-/// because a pipeline has more than its first stages, before which documents are read up to 4 MB ahead.
+/// Returns whether a cluster may read documents long before it returns them, with or without Sundown: to sort them, or, if it
+/// is a genuine mongod, because documents are read ahead of the stages of a pipeline, up to 4 MB.
 fn reads_ahead(command: &Document) -> bool {
     let sorts = command.contains_key("sort") || command.contains_key("pipeline");
-    genuine_cluster().is_some() && sorts
+    in_front_of_cluster() && sorts
 }
 
 /// Compares a field as bytes, so that NaN equals itself.

@@ -91,6 +91,12 @@ impl Model {
         self.ended.contains(&(seen.uid, seen.written))
     }
 
+    /// Returns whether a document was written since it was seen like this, and ended by what was written.
+    pub fn has_ended_changed(&self, seen: &Stored) -> bool {
+        let later = |(uid, written): &(u64, u64)| *uid == seen.uid && *written > seen.written;
+        self.ended.iter().any(later)
+    }
+
     pub fn get(&self, name: &str) -> Collection {
         self.collections.get(name).cloned().unwrap_or_default()
     }

@@ -27,6 +27,8 @@ pub enum Step {
     Breathe,
     /// Switches the reaper.
     Reaper(bool),
+    /// Sends the next commands through the other Sundown.
+    Switch,
     /// Opens a cursor and keeps it in this slot.
     Open(usize, Document),
     More(usize, i32),

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use bson::{Bson, Document, doc};
 use sundown::Sundown;
@@ -23,6 +24,9 @@ pub struct World {
     pub client: Client,
     pub clock: Clock,
     pub server: Sundown,
+    /// Another Sundown in front of the same cluster, with a connection.
+    second: Option<(Sundown, Client)>,
+    config: Config,
     /// The Sundown that holds the documents, if another one is in front of it.
     _cluster: Option<Sundown>,
     // After the servers, so that it is dropped after them.
@@ -114,16 +118,22 @@ impl World {
         });
         let uri = mongod.as_ref().map(|mongod| mongod.uri().to_owned());
         if let Some(uri) = uri.or(cluster.as_ref().map(Sundown::uri)) {
-            config.upstream = Some(UpstreamConfig::at(ClusterUri::new(uri)));
+            config.upstream = Some(UpstreamConfig {
+                // A change of a rule waits until another Sundown has renewed its settings.
+                renewal: Duration::from_millis(50),
+                ..UpstreamConfig::at(ClusterUri::new(uri))
+            });
         }
         let server = runtime
-            .block_on(Sundown::start(config, clock.clone()))
+            .block_on(Sundown::start(config.clone(), clock.clone()))
             .expect("a server");
         let client = Client::connect(server.local_addr()).expect("a connection");
         let mut world = Self {
             client,
             clock,
             server,
+            second: None,
+            config,
             _cluster: cluster,
             runtime,
             _mongod: mongod,
@@ -132,6 +142,22 @@ impl World {
             world.reaper(false);
         }
         world
+    }
+
+    /// Starts another Sundown in front of the same cluster.
+    pub fn start_second(&mut self) {
+        let started = Sundown::start(self.config.clone(), self.clock.clone());
+        let server = self.runtime.block_on(started).expect("a second server");
+        let client = Client::connect(server.local_addr()).expect("a connection");
+        self.second = Some((server, client));
+    }
+
+    /// Sends the next commands through the other Sundown.
+    pub fn switch(&mut self) {
+        if let Some((server, client)) = &mut self.second {
+            std::mem::swap(&mut self.server, server);
+            std::mem::swap(&mut self.client, client);
+        }
     }
 
     pub fn reaper(&mut self, on: bool) {

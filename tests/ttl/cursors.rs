@@ -40,6 +40,48 @@ fn numbers(rows: &[Document]) -> Vec<i64> {
     ids(rows).iter().map(|id| int(id).unwrap()).collect()
 }
 
+/// A sort without an index has read the documents before they ended. The rules change while the cursor is open, more than once.
+#[test]
+fn what_has_ended_does_not_come_back_to_a_cursor_when_the_rules_change() {
+    let lengthened = doc! {"collMod": "c", "defaultTtl": 1_000};
+    let never = doc! {"collMod": "c", "defaultTtl": -1};
+    let off = doc! {"collMod": "c", "defaultTtl": null};
+    let again = doc! {"collMod": "c", "defaultTtl": 2_000};
+    let project = doc! {"$project": {"n": 1}};
+    for opened in [
+        doc! {"find": "c", "sort": {"n": 1}, "batchSize": 2},
+        doc! {"find": "c", "sort": {"n": 1}, "projection": {"n": 1}, "batchSize": 2},
+        doc! {"aggregate": "c", "pipeline": [{"$sort": {"n": 1}}, project], "cursor": {"batchSize": 2}},
+    ] {
+        for changes in [
+            vec![&lengthened],
+            vec![&never],
+            vec![&off],
+            vec![&off, &again],
+            vec![&lengthened, &off, &never],
+        ] {
+            let mut world = World::new(Reaper::On);
+            world.run(doc! {"create": "c", "defaultTtl": 10});
+            world.insert(
+                "c",
+                (0..8)
+                    .map(|id| doc! {"_id": id, "n": id, "ttl": if id % 2 == 1 { 20 } else { -1 }}),
+            );
+            world.insert("c", [doc! {"_id": 8, "n": 8}]);
+            let (first, id, _) = batch(&world.run(opened.clone()));
+            assert_eq!(numbers(&first), [0, 1]);
+            world.at(10_000);
+            let shown = format!("{opened} {changes:?}");
+            for change in changes {
+                world.run(change.clone());
+            }
+            world.at(12_000);
+            let more = world.run(doc! {"getMore": id, "collection": "c"});
+            assert_eq!(numbers(&batch(&more).0), [2, 3, 4, 5, 6, 7], "{shown}");
+        }
+    }
+}
+
 #[rustfmt::skip]
 #[test]
 fn rows_with_an_origin_are_checked_when_they_are_returned() {

@@ -3,7 +3,7 @@
 use bson::{Document, doc};
 use mongodb::Client as Driver;
 use sundown::auth::{RoleName, User, UserName};
-use sundown::clock::Clock;
+use sundown::clock::{Clock, Millis};
 use sundown::config::{Accounts, UpstreamLogin};
 use sundown::{Config, Sundown};
 
@@ -60,6 +60,44 @@ async fn clients_log_in_to_the_cluster() {
     let started = Sundown::start(clients_log_in(&bare), Clock::system()).await;
     let said = started.unwrap_err().to_string();
     assert!(said.contains("needs a user of its own"), "{said}");
+}
+
+/// A client that may not delete takes the place of ended documents all the same. In a transaction they are deleted by the
+/// transaction, so there the client needs the right.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ended_documents_make_way_with_sundowns_rights() {
+    let test = "ended_documents_make_way_with_sundowns_rights";
+    let Some(cluster) = Cluster::start(Kind::Guarded, test).await else {
+        return;
+    };
+    let uri = format!("mongodb://root:secret@{}/", cluster.address());
+    let root = Driver::with_uri_str(&uri).await.unwrap();
+    let carts = doc! {"db": "shop", "collection": "carts"};
+    let role = doc! {"createRole": "writer", "roles": [], "privileges": [
+        {"resource": carts, "actions": ["find", "insert", "update"]},
+    ]};
+    let user = doc! {"createUser": "ann", "pwd": "tea", "roles": ["writer"]};
+    for command in [role, user] {
+        root.database("admin").run_command(command).await.unwrap();
+    }
+    let clock = Clock::frozen(Millis(1_893_456_000_000));
+    let server = Sundown::start(clients_log_in(&uri), clock.clone()).await;
+    let server = server.unwrap();
+    let root = connect(&server, "root:secret", "?retryWrites=false").await;
+    let create = doc! {"create": "carts", "defaultTtl": 10};
+    root.database("shop").run_command(create).await.unwrap();
+    let ann = connect(&server, "ann:tea", "?retryWrites=false").await;
+    insert(&ann, 1).await.unwrap();
+    let refused = insert(&ann, 1).await.unwrap_err();
+    assert!(refused.contains("E11000"), "{refused}");
+    clock.advance(10_000);
+    insert(&ann, 1).await.unwrap();
+    clock.advance(10_000);
+    let carts = ann.database("shop").collection::<Document>("carts");
+    let upserted = carts.update_one(doc! {"_id": 1}, doc! {"$set": {"a": 1}});
+    let upserted = upserted.upsert(true).await.unwrap();
+    assert_eq!(upserted.upserted_id, Some(1.into()));
+    assert!(carts.delete_one(doc! {}).await.is_err());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,5 +1,8 @@
 //! Documents in the cluster end exactly on time, through one Sundown and through several. The clock is the test's.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use bson::{Bson, Document, doc};
 use futures_util::TryStreamExt;
 use mongodb::{Collection, Database};
@@ -193,6 +196,63 @@ async fn a_rule_set_through_one_sundown_holds_for_all() {
         .unwrap();
     front.clock.advance(5_000);
     assert_eq!(front.carts().count_documents(doc! {}).await.unwrap(), 0);
+}
+
+/// While `$out` replaces the collection over and over, other clients read it through both Sundowns.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_collection_has_its_rules_while_it_is_replaced() {
+    let test = "a_collection_has_its_rules_while_it_is_replaced";
+    let Some(front) = Front::start(Kind::Any, test).await else {
+        return;
+    };
+    let (_other, other) = connect(&front.cluster, &front.clock).await;
+    for name in ["carts", "plain"] {
+        let documents: Vec<Document> = (0..20).map(|id| doc! {"_id": id}).collect();
+        if name == "carts" {
+            front.run(doc! {"create": name, "defaultTtl": 10}).await;
+        }
+        front
+            .run(doc! {"insert": name, "documents": documents})
+            .await;
+    }
+    let over = Arc::new(AtomicBool::new(false));
+    let mut readers = Vec::new();
+    for db in [front.db.clone(), other.clone()] {
+        let over = Arc::clone(&over);
+        readers.push(tokio::spawn(async move {
+            let mut seen = 0;
+            while !over.load(Ordering::SeqCst) {
+                let carts = db.collection::<Document>("carts");
+                let filter = doc! {"_id": {"$gte": 0}};
+                // A collection that is replaced while it is read may end the cursor.
+                let Ok(cursor) = carts.find(filter).await else {
+                    continue;
+                };
+                let Ok(all) = cursor.try_collect::<Vec<Document>>().await else {
+                    continue;
+                };
+                for row in all {
+                    assert_eq!(row.len(), 1, "{row}");
+                    seen += 1;
+                }
+            }
+            seen
+        }));
+    }
+    for round in 0..6 {
+        let db = if round % 2 == 0 { &front.db } else { &other };
+        let out = doc! {"aggregate": "plain", "pipeline": [{"$out": "carts"}], "cursor": {}};
+        db.run_command(out).await.unwrap();
+    }
+    over.store(true, Ordering::SeqCst);
+    for reader in readers {
+        assert!(reader.await.unwrap() > 0);
+    }
+    front.clock.advance(10_000);
+    for db in [&front.db, &other] {
+        let carts = db.collection::<Document>("carts");
+        assert_eq!(carts.count_documents(doc! {}).await.unwrap(), 0);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

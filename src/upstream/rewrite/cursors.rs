@@ -107,15 +107,27 @@ fn follow(rows: &mut RowRule, rules: &mut Arc<CollectionRules>, current: Arc<Col
         rows.cut = cut.chain(hidden.map(|&name| name.into())).collect();
         rows.ts_last = rows.whole && current.stores_ts && rows.shows_ts;
     }
-    let holds = rows.whole
-        || rows.test.is_some()
-            && match (needed(&current), needed(rules)) {
-                (_, None) => true,
-                (None, Some(_)) => false,
-                (Some(new), Some(held)) => new.iter().all(|path| held.contains(path)),
-            };
-    if let Some(Ok(test)) = holds.then(|| Visibility::new(&current)) {
-        rows.test = Some(Arc::new(test));
-        *rules = current;
+    let holds = |wanted: &CollectionRules| {
+        rows.whole
+            || rows.test.is_some()
+                && match (needed(wanted), needed(rules)) {
+                    (_, None) => true,
+                    (None, Some(_)) => false,
+                    (Some(new), Some(held)) => new.iter().all(|path| held.contains(path)),
+                }
+    };
+    if !holds(&current) {
+        return;
     }
+    let Ok(mut test) = Visibility::new(&current) else {
+        return;
+    };
+    // A document that the cursor has read long ago may have ended under rules that are over.
+    for past in current.past.iter().filter(|past| holds(&past.rules)) {
+        if test.add_past(past).is_err() {
+            return;
+        }
+    }
+    rows.test = Some(Arc::new(test));
+    *rules = current;
 }

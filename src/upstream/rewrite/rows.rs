@@ -73,11 +73,16 @@ impl RowRule {
         if self.ts_last {
             cut.push(TS_FIELD);
         }
+        let mut ts_is_due = self.ts_last;
         match self.joined.is_empty() {
             true => put_without(row, &cut, out),
             false => {
                 for elem in row.iter().filter(|elem| !cut.contains(&elem.name())) {
                     let joined = self.joined.iter().find(|j| &*j.name == elem.name());
+                    // The document ends with `_ts`. What was joined with it comes later.
+                    if joined.is_some() {
+                        self.put_ts_last(row, &mut ts_is_due, out);
+                    }
                     match (joined, elem.value.as_array()) {
                         (Some(joined), Some(documents)) => {
                             let mut shown = out.array(elem.name());
@@ -92,7 +97,11 @@ impl RowRule {
                 }
             }
         }
-        if self.ts_last {
+        self.put_ts_last(row, &mut ts_is_due, out);
+    }
+
+    fn put_ts_last(&self, row: Doc<'_>, is_due: &mut bool, out: &mut DocBuilder<'_>) {
+        if std::mem::take(is_due) {
             match (row.get(TS_FIELD), self.ts_since) {
                 (ts, Some(since)) if ts.is_missing() => out.put_i64(TS_FIELD, since.seconds()),
                 (ts, _) => out.put(TS_FIELD, ts),

@@ -88,7 +88,12 @@ impl Takeover<'_> {
         if !any {
             return Ok(0);
         }
-        let reply = ask.ask(Request::new(body.into_bytes())).await?;
+        let request = Request::new(body.into_bytes());
+        let reply = match self.in_transaction() {
+            true => ask.ask(request).await?,
+            // That an ended document makes way is no act of the client.
+            false => Box::pin(ask.ask_as_sundown(request)).await?,
+        };
         let answer = Doc::new(&reply);
         if !super::run::is_ok(answer) {
             return Err(Stop::Reply(reply));

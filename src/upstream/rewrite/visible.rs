@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::query::{Filter, Scope, Vars};
 use crate::ttl::{DefaultTtl, End, OwnTtl, date_end};
-use crate::upstream::{CollectionRules, HIDDEN_FIELD};
+use crate::upstream::{CollectionRules, Former, HIDDEN_FIELD};
 use crate::value::{Doc, Millis, Path, Type, ValueRef};
 
 /// The compiled rule of a collection. It agrees with [`EndedPredicate`](super::EndedPredicate) on every document.
@@ -13,7 +13,7 @@ pub struct Visibility {
     since: Millis,
     dates: Vec<DateEnd>,
     /// Rules that ended documents until that moment.
-    former: Option<(Box<Self>, Millis)>,
+    past: Vec<(Self, Millis)>,
 }
 
 #[derive(Debug)]
@@ -40,16 +40,22 @@ impl Visibility {
                 filter: filter.transpose()?,
             })
         });
-        let former = rules.former.as_deref().map(|former| {
-            let rules = Self::new(&former.rules);
-            rules.map(|rules| (Box::new(rules), former.until))
-        });
-        Ok(Self {
+        let mut compiled = Self {
             default: rules.default,
             since: rules.since,
             dates: dates.collect::<Result<_>>()?,
-            former: former.transpose()?,
-        })
+            past: Vec::new(),
+        };
+        if let Some(former) = &rules.former {
+            compiled.add_past(former)?;
+        }
+        Ok(compiled)
+    }
+
+    /// Adds rules that are over. What ended under them stays ended.
+    pub fn add_past(&mut self, past: &Former) -> Result<()> {
+        self.past.push((Self::new(&past.rules)?, past.until));
+        Ok(())
     }
 
     /// Returns whether a whole document has ended. If a partial filter cannot be tested, its rule does not hold: the
@@ -72,10 +78,10 @@ impl Visibility {
 
     /// The same for a document whose stamp and `ttl` are already known.
     pub fn ends(&self, stamp: ValueRef<'_>, ttl: ValueRef<'_>, doc: Doc<'_>, now: Millis) -> bool {
-        let former = self.former.as_ref();
+        let mut past = self.past.iter();
         self.own_end(stamp, ttl).has_come(now)
             || self.dates.iter().any(|rule| rule.has_ended(doc, now))
-            || former.is_some_and(|(former, until)| former.ends(stamp, ttl, doc, now.min(*until)))
+            || past.any(|(past, until)| past.ends(stamp, ttl, doc, now.min(*until)))
     }
 
     fn own_end(&self, stamp: ValueRef<'_>, ttl: ValueRef<'_>) -> End {

@@ -61,6 +61,8 @@ pub struct SettingsOptions {
     /// How long settings may be used after they were asked for. A change waits at most this long for a Sundown that does
     /// not answer.
     pub lease: Duration,
+    /// How often the lease is renewed, well before it ends.
+    pub renewal: Duration,
     /// How long a command waits for rules while the cluster elects a primary.
     pub patience: Duration,
 }
@@ -75,6 +77,8 @@ struct Inner {
     cluster: SettingsStore,
     time: PrimaryClock,
     lease: Lease,
+    /// See [`SettingsOptions::renewal`].
+    renewal: Duration,
     /// See [`SettingsOptions::patience`].
     patience: Duration,
     /// The settings as they are known. Written by whoever holds `turn`.
@@ -90,6 +94,9 @@ struct Inner {
     turn: tokio::sync::Mutex<()>,
 }
 
+/// The lease is renewed at least this many times before it ends.
+const RENEWALS: u32 = 4;
+
 /// While the cluster elects a primary, it is asked again after this time.
 const NEXT_ASK: Duration = Duration::from_millis(100);
 
@@ -99,6 +106,7 @@ impl Default for SettingsOptions {
     fn default() -> Self {
         Self {
             lease: Duration::from_secs(5),
+            renewal: Duration::from_secs(5),
             patience: Duration::from_secs(30),
         }
     }
@@ -114,6 +122,8 @@ impl RuleSettings {
             cluster: SettingsStore::new(client, options.lease),
             time: PrimaryClock::new(clock),
             lease: Lease::new(options.lease),
+            // A slow answer does no harm if it can be asked for several times.
+            renewal: options.renewal.min(options.lease / RENEWALS),
             patience: options.patience,
             copy: RwLock::default(),
             cache: Cache::default(),
@@ -272,22 +282,28 @@ impl Inner {
 
     /// Reads the rules of a collection while a change of them is announced.
     ///
-    /// The indexes are read before the record: a change writes what it does into the record before it touches the indexes,
-    /// so whoever sees the new indexes also sees the record that belongs to them.
+    /// The collection is read between two readings of the record that must be the same: a change writes what it does into the
+    /// record before it touches the indexes, and adopts a new collection after it has come.
     async fn current_rules(
         &self,
         database: &str,
         collection: &str,
         stores_ts: bool,
     ) -> Result<Arc<CollectionRules>> {
-        let found = collection::find(&self.cluster, database, collection).await?;
-        if found.shape == NameKind::View {
-            let definition = DocBuf::from(&found.options);
-            return self.view_rules(database, definition.as_doc()).await;
-        }
         let namespace = format!("{database}.{collection}");
-        let setting = self.cluster.setting(&namespace).await?;
-        Ok(compose(setting.as_ref(), &found, stores_ts))
+        let mut before = self.cluster.setting(&namespace).await?;
+        loop {
+            let found = collection::find(&self.cluster, database, collection).await?;
+            if found.shape == NameKind::View {
+                let definition = DocBuf::from(&found.options);
+                return self.view_rules(database, definition.as_doc()).await;
+            }
+            let setting = self.cluster.setting(&namespace).await?;
+            if before == setting {
+                return Ok(compose(setting.as_ref(), &found, stores_ts));
+            }
+            before = setting;
+        }
     }
 
     /// Makes sure that the known settings may be used.
@@ -328,8 +344,7 @@ fn compose(
     found: &collection::CollectionInfo,
     stores_ts: bool,
 ) -> Arc<CollectionRules> {
-    // Another collection of the same name: the settings are void.
-    let setting = setting.filter(|setting| setting.uuid == found.uuid);
+    let setting = setting.and_then(|setting| setting.of(found.uuid));
     let dates = found.dates();
     let rules = match setting {
         Some(setting) => setting.rules(dates, stores_ts),

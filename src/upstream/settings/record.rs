@@ -4,8 +4,8 @@
 //! sundown.collections:
 //!   {_id: "db.coll", uuid: Binary, revision: Long, stamped: bool, default: Int | absent, since: Date,
 //!    tsIndex: {name, key}, mode: "none", unstamped: bool,
-//!    former: {stamped, default, since, dates: [{path, seconds, filter}], until: Date},
-//!    dates: [{path, seconds, filter}], next: {id, author}}
+//!    former: {stamped, default, since, dates: [{path, seconds, filter}], until: Date}, past: [like former],
+//!    dates: [{path, seconds, filter}], arriving: {like this record}, next: {id, author}}
 //! ```
 
 use bson::spec::BinarySubtype;
@@ -35,6 +35,10 @@ pub(super) struct SettingRecord {
     /// Documents from before the default may still have no stamp.
     pub unstamped: bool,
     pub former: Option<Former>,
+    /// See [`CollectionRules::past`].
+    pub past: Vec<Former>,
+    /// The settings of a collection that is about to get this name: it replaces the one with the UUID.
+    pub arriving: Option<Box<SettingRecord>>,
     /// While TTL indexes on dates change: the rules that hold instead of those that the cluster's indexes show.
     pub dates: Option<Vec<DateRule>>,
     /// An announced change. While there is one, every command on the collection reads the settings first.
@@ -49,6 +53,10 @@ pub(super) struct Next {
     pub author: String,
 }
 
+/// How long rules are remembered, in milliseconds. The cluster forgets a cursor that nobody continues after ten minutes, unless
+/// an administrator has changed that.
+const REMEMBERED: i64 = 60 * 60 * 1000;
+
 // === impl SettingRecord ===
 
 impl SettingRecord {
@@ -61,7 +69,40 @@ impl SettingRecord {
 
     /// Returns whether nothing is set, so that no record is needed.
     pub fn is_empty(&self) -> bool {
-        !self.stamped && self.mode.is_none() && self.former.is_none() && self.dates.is_none()
+        !self.stamped
+            && self.mode.is_none()
+            && self.former.is_none()
+            && self.arriving.is_none()
+            && self.dates.is_none()
+    }
+
+    /// Returns the settings that belong to the collection with this UUID: those of another collection of the name are void.
+    pub fn of(&self, uuid: Option<[u8; 16]>) -> Option<&Self> {
+        match self.uuid == uuid {
+            true => Some(self),
+            // Also before it has come: a command that finds no collection now may meet it.
+            false => self.arriving.as_deref(),
+        }
+    }
+
+    /// Returns the settings as another collection takes them over.
+    pub fn handed_over(&self) -> Box<Self> {
+        Box::new(Self {
+            uuid: None,
+            former: None,
+            dates: None,
+            arriving: None,
+            next: None,
+            ..self.clone()
+        })
+    }
+
+    /// Remembers rules that end now, for the cursors that are open. Of equal rules the later end says everything.
+    pub fn remember(&mut self, former: &Former) {
+        let oldest = former.until.0.saturating_sub(REMEMBERED);
+        self.past
+            .retain(|past| past.until.0 >= oldest && past.rules != former.rules);
+        self.past.push(former.clone());
     }
 
     pub fn is_on(&self) -> bool {
@@ -82,6 +123,7 @@ impl SettingRecord {
             since: self.since,
             dates,
             former,
+            past: self.past.clone(),
             ..CollectionRules::NONE
         }
     }
@@ -105,12 +147,14 @@ impl SettingRecord {
             out.insert("unstamped", true);
         }
         if let Some(former) = &self.former {
-            let rules = &former.rules;
-            let mut shown = Document::new();
-            put_rules(&mut shown, rules.stamped, rules.default, rules.since);
-            shown.insert("dates", date_documents(&rules.dates));
-            shown.insert("until", DateTime::from_millis(former.until.0));
-            out.insert("former", shown);
+            out.insert("former", former_document(former));
+        }
+        if !self.past.is_empty() {
+            let past: Vec<Document> = self.past.iter().map(former_document).collect();
+            out.insert("past", past);
+        }
+        if let Some(arriving) = &self.arriving {
+            out.insert("arriving", arriving.to_document());
         }
         if let Some(dates) = &self.dates {
             out.insert("dates", date_documents(dates));
@@ -159,6 +203,15 @@ impl SettingRecord {
             },
             unstamped: stored.get_bool("unstamped").unwrap_or(false),
             former: nested(stored, "former", read_former)?,
+            past: match stored.get("past") {
+                Some(past) => past
+                    .as_array()?
+                    .iter()
+                    .map(|former| read_former(former.as_document()?))
+                    .collect::<Option<_>>()?,
+                None => Vec::new(),
+            },
+            arriving: nested(stored, "arriving", Self::read)?.map(Box::new),
             dates: match stored.get("dates") {
                 Some(_) => Some(read_dates(stored)?),
                 None => None,
@@ -224,6 +277,15 @@ fn read_former(stored: &Document) -> Option<Former> {
         },
         until: read_date(stored, "until")?,
     })
+}
+
+fn former_document(former: &Former) -> Document {
+    let rules = &former.rules;
+    let mut shown = Document::new();
+    put_rules(&mut shown, rules.stamped, rules.default, rules.since);
+    shown.insert("dates", date_documents(&rules.dates));
+    shown.insert("until", DateTime::from_millis(former.until.0));
+    shown
 }
 
 fn date_documents(rules: &[DateRule]) -> Vec<Document> {
@@ -301,6 +363,14 @@ mod tests {
                 },
                 until: Millis(9),
             }),
+            past: vec![Former {
+                rules: CollectionRules::NONE,
+                until: Millis(8),
+            }],
+            arriving: Some(Box::new(SettingRecord {
+                default: DefaultTtl::Never,
+                ..empty.clone()
+            })),
             dates: Some(Vec::new()),
             next: Some(Next {
                 id: "1".into(),
@@ -314,6 +384,37 @@ mod tests {
     }
 
     #[test]
+    fn rules_are_remembered_once_and_for_an_hour() {
+        let former = |seconds, until| Former {
+            rules: CollectionRules {
+                default: DefaultTtl::Seconds(seconds),
+                ..CollectionRules::NONE
+            },
+            until: Millis(until),
+        };
+        let mut record = SettingRecord::new("db.c");
+        for (seconds, until) in [(1, 0), (2, 10), (3, 20), (2, REMEMBERED + 5)] {
+            record.remember(&former(seconds, until));
+        }
+        assert_eq!(record.past, [former(3, 20), former(2, REMEMBERED + 5)]);
+    }
+
+    #[test]
+    fn settings_belong_to_their_collection_or_to_the_one_that_replaces_it() {
+        let mut record = SettingRecord {
+            uuid: Some([1; 16]),
+            default: DefaultTtl::Never,
+            ..SettingRecord::new("db.c")
+        };
+        assert_eq!(record.of(Some([1; 16])), Some(&record));
+        assert_eq!(record.of(Some([2; 16])), None);
+        record.arriving = Some(record.handed_over());
+        let arriving = record.of(Some([2; 16])).map(|arriving| arriving.default);
+        assert_eq!(arriving, Some(DefaultTtl::Never));
+        assert_eq!(record.of(None), record.of(Some([2; 16])));
+    }
+
+    #[test]
     fn a_damaged_record_is_not_taken_for_none() {
         for damaged in [
             doc! {"_id": "db.c"},
@@ -321,6 +422,8 @@ mod tests {
             doc! {"_id": "db.c", "revision": 1_i64, "mode": "?"},
             doc! {"_id": "db.c", "revision": 1_i64, "former": {}},
             doc! {"_id": "db.c", "revision": 1_i64, "next": 1},
+            doc! {"_id": "db.c", "revision": 1_i64, "past": [{}]},
+            doc! {"_id": "db.c", "revision": 1_i64, "arriving": {}},
         ] {
             assert!(SettingRecord::parse(&damaged).is_err(), "{damaged}");
         }

@@ -26,8 +26,6 @@ pub(super) struct SettingsCopy {
     is_incomplete: bool,
 }
 
-/// The lease is renewed this many times before it ends, so that a slow answer does no harm.
-const RENEWALS: u32 = 4;
 /// The number of collections that are looked at together.
 const TOGETHER: usize = 8;
 
@@ -50,7 +48,7 @@ pub(super) async fn keep_renewing(settings: Weak<Inner>) {
             _ => {}
         }
         failing = renewed.is_err();
-        let pause = inner.lease.length() / RENEWALS;
+        let pause = inner.renewal;
         drop(inner);
         tokio::time::sleep(pause).await;
     }
@@ -65,7 +63,7 @@ pub(super) async fn keep_refreshing(settings: Weak<Inner>) {
         inner.remove_dead_members().await;
         inner.settle_orphans().await;
         inner.refresh().await;
-        let pause = inner.lease.length() / RENEWALS;
+        let pause = inner.lease.length() / super::RENEWALS;
         drop(inner);
         tokio::time::sleep(pause).await;
     }

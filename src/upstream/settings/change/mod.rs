@@ -277,7 +277,7 @@ impl SettingChange {
                 true => old.default,
                 false => DefaultTtl::Off,
             };
-            new.former = Some(Former {
+            let former = Former {
                 rules: CollectionRules {
                     stamped: old.stamped,
                     default,
@@ -286,7 +286,9 @@ impl SettingChange {
                     ..CollectionRules::NONE
                 },
                 until: Millis(now.0 + self.ahead()),
-            });
+            };
+            new.remember(&former);
+            new.former = Some(former);
         }
         self.must_write(new).await?;
         self.drain().await
@@ -317,16 +319,43 @@ impl SettingChange {
         Ok(())
     }
 
-    /// Looks at the collection again, and lets the settings belong to it: the cluster has just created it.
-    pub async fn adopt(&mut self) -> Result<()> {
+    /// Looks at the collection again. Returns its UUID.
+    pub async fn look_again(&mut self) -> Result<Option<[u8; 16]>> {
         let namespace = &self.setting.namespace;
         let (database, name) = namespace.split_once('.').unwrap_or((namespace, ""));
         self.found = self.inner.find(database, name).await?;
+        Ok(self.found.uuid)
+    }
+
+    /// Looks at the collection again, and lets the settings belong to it: the cluster has just created it.
+    pub async fn adopt(&mut self) -> Result<()> {
+        self.look_again().await?;
         let adopted = SettingRecord {
             uuid: self.found.uuid,
+            arriving: None,
             ..self.setting.clone()
         };
         self.must_write(adopted).await
+    }
+
+    /// Announces that a collection with these settings is about to get this name.
+    pub async fn expect(&mut self, arriving: Box<SettingRecord>) -> Result<()> {
+        let expecting = SettingRecord {
+            arriving: Some(arriving),
+            ..self.setting.clone()
+        };
+        self.must_write(expecting).await
+    }
+
+    /// Lets the announced settings hold for the collection that has come, and ends the change.
+    pub async fn arrived(&mut self, arriving: &SettingRecord) -> Result<()> {
+        self.replace_setting(SettingRecord {
+            namespace: self.setting.namespace.clone(),
+            next: self.setting.next.clone(),
+            ..arriving.clone()
+        });
+        self.adopt().await?;
+        self.end().await
     }
 
     /// Replaces the settings. The next write stores them.
@@ -351,6 +380,7 @@ impl SettingChange {
         let closed = SettingRecord {
             next: None,
             former: None,
+            arriving: None,
             dates: None,
             ..self.setting.clone()
         };

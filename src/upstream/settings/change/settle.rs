@@ -70,12 +70,16 @@ impl Inner {
         let (database, name) = namespace.split_once('.').unwrap_or((namespace, ""));
         let found = collection::find(&self.cluster, database, name).await?;
         let is_void = found.uuid != stored.uuid;
+        // The collection was replaced, as announced.
+        let arriving = stored.arriving.clone();
+        let arriving = arriving.filter(|_| is_void && found.uuid.is_some());
         let Some(mut change) = self.take_up(stored, found).await? else {
             return Ok(());
         };
-        let settled = match is_void {
-            true => change.remove().await,
-            false => change.finish().await,
+        let settled = match (is_void, arriving) {
+            (_, Some(arriving)) => change.arrived(&arriving).await,
+            (true, None) => change.remove().await,
+            (false, None) => change.finish().await,
         };
         // If it failed, the next round of `settle_orphans` tries again.
         change.over = true;

@@ -33,15 +33,22 @@ pub async fn create_indexes(
 ) -> Result<Bytes, Lost> {
     let (database, name) = (database(request)?, collection(request)?);
     let wanted = CreateIndexesArgs::parse(request)?;
-    settings.rules(database, name).await?;
+    let rules = settings.rules(database, name).await?;
     let (known, _) = settings.0.known(&format!("{database}.{name}"));
     if wanted.default.is_none() && !wanted.expires {
+        // Before a key must be unique, every Sundown has to know that ended documents may hold it.
+        let announced = match wanted.has_unique() && !rules.is_none() {
+            true => Some(settings.0.begin(database, name).await?),
+            false => None,
+        };
         let reply = match known {
             Some(setting) => create_plain(settings, ask, request, &wanted, &setting).await,
             None => ask_once_free(settings, ask, request.clone()).await,
         };
-        // One of them may be unique.
         settings.0.cache.forget(database, name);
+        if let Some(mut change) = announced {
+            change.end().await?;
+        }
         return reply;
     }
     let mut change = settings.0.begin(database, name).await?;
@@ -85,8 +92,8 @@ pub async fn create_indexes(
     Ok(wanted.reply(&reply, before, after, created))
 }
 
-/// Creates indexes that are no rules, in a collection with settings. Nothing is announced, because building an index may take
-/// long and changes no reply.
+/// Creates indexes that are no rules, in a collection with settings. If none is unique, nothing is announced, because building an
+/// index may take long and changes no reply.
 async fn create_plain(
     settings: &RuleSettings,
     ask: &mut impl Ask,
@@ -131,6 +138,13 @@ fn parse_default(spec: Doc<'_>, key: Doc<'_>) -> Result<(DefaultTtl, TsIndex)> {
 // === impl CreateIndexesArgs ===
 
 impl<'a> CreateIndexesArgs<'a> {
+    /// Returns whether one of the indexes makes a key unique.
+    fn has_unique(&self) -> bool {
+        let flags = ["unique", "prepareUnique"];
+        let unique = |index: &Doc<'_>| flags.iter().any(|flag| is_true(index.get(flag)));
+        self.others.iter().any(unique)
+    }
+
     fn parse(request: &'a Request) -> Result<Self> {
         let mut wanted = Self::default();
         for spec in documents(request, "indexes") {

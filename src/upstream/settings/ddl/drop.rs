@@ -6,11 +6,11 @@ use super::{collection, database, is_ok};
 use crate::error::Result;
 use crate::upstream::settings::RuleSettings;
 use crate::upstream::settings::change::SettingChange;
-use crate::upstream::settings::record::SettingRecord;
 use crate::upstream::{Ask, Lost};
 use crate::wire::Request;
 
-/// A collection that `$out` is about to replace. Dropping it without [`Replacing::done`] leaves the settings as they are.
+/// A collection that `$out` is about to replace. Dropping it without [`Replacing::end`] leaves that to
+/// whoever settles abandoned changes.
 pub struct Replacing(Option<SettingChange>);
 
 /// `drop`.
@@ -89,23 +89,26 @@ pub async fn rename(
         true => (first, second),
         false => (second, first),
     };
+    let settings = source.setting().handed_over();
+    target.expect(settings.clone()).await?;
     let reply = ask.ask(request.clone()).await?;
     if !is_ok(&reply) {
         source.end().await?;
         target.end().await?;
         return Ok(reply);
     }
-    target.take_over(source.setting()).await?;
-    target.end().await?;
+    target.arrived(&settings).await?;
     source.remove().await?;
     Ok(reply)
 }
 
 /// Announces that `$out` is about to replace a collection. It keeps its settings.
 pub async fn replacing(settings: &RuleSettings, database: &str, name: &str) -> Result<Replacing> {
-    begin_if_needed(settings, database, name)
-        .await
-        .map(Replacing)
+    let mut change = begin_if_needed(settings, database, name).await?;
+    if let Some(change) = &mut change {
+        change.expect(change.setting().handed_over()).await?;
+    }
+    Ok(Replacing(change))
 }
 
 async fn needs_change(settings: &RuleSettings, database: &str, name: &str) -> Result<bool> {
@@ -128,34 +131,17 @@ async fn begin_if_needed(
 // === impl Replacing ===
 
 impl Replacing {
-    /// The collection was replaced.
-    pub async fn done(self) -> Result<()> {
+    /// Hands the settings on to the new collection, or leaves them to the old one if it was not replaced.
+    pub async fn end(self) -> Result<()> {
         let Some(mut change) = self.0 else {
             return Ok(());
         };
-        change.adopt().await?;
-        change.end().await
-    }
-
-    /// It was not: the command failed.
-    pub async fn failed(self) -> Result<()> {
-        match self.0 {
-            Some(mut change) => change.end().await,
-            None => Ok(()),
+        let found = change.look_again().await?;
+        let old = change.setting();
+        let arriving = old.arriving.clone();
+        match arriving.filter(|_| found.is_some() && found != old.uuid) {
+            Some(arriving) => change.arrived(&arriving).await,
+            None => change.end().await,
         }
-    }
-}
-
-// === impl SettingChange ===
-
-impl SettingChange {
-    /// Lets the settings of a renamed collection hold here, for the collection that now has this name.
-    async fn take_over(&mut self, from: &SettingRecord) -> Result<()> {
-        self.replace_setting(SettingRecord {
-            namespace: self.setting().namespace.clone(),
-            next: self.setting().next.clone(),
-            ..from.clone()
-        });
-        self.adopt().await
     }
 }

@@ -300,7 +300,7 @@ async fn settings_go_with_their_collection() {
     front.cluster.run(doc! {"create": "e"}).await;
     let out = doc! {"aggregate": "e", "pipeline": [{"$out": "d"}], "cursor": {}};
     front.cluster.run(out).await;
-    replacing.done().await.unwrap();
+    replacing.end().await.unwrap();
     assert_eq!(default("d").await, Some(5));
     front.ok(doc! {"drop": "d"}).await;
     front.ok(doc! {"create": "d"}).await;

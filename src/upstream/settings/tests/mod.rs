@@ -66,6 +66,7 @@ impl TestCluster {
         let options = SettingsOptions {
             lease,
             patience: Duration::ZERO,
+            ..SettingsOptions::default()
         };
         RuleSettings::start(self.client.clone(), self.clock.clone(), &options)
     }
