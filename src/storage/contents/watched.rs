@@ -50,8 +50,12 @@ impl Contents {
     }
 
     /// Notes that documents may end earlier than before, for those who tell it at the instant.
+    #[inline]
     pub(super) fn note_end(&self) {
-        self.shared.expiry_events.note_end(self.earliest_end());
+        let events = &self.shared.expiry_events;
+        if events.is_instant() {
+            events.note_end(self.earliest_end());
+        }
     }
 
     /// Tells the log about a change of the collection itself.

@@ -71,9 +71,10 @@ impl ExpiryEvents {
         Duration::from_millis(self.longest_delay.load(Ordering::Relaxed))
     }
 
-    /// Notes the earliest end of a collection. Called under its lock, after a write or a change of its rules.
+    /// Notes the earliest end of a collection, if ends are told at their instant. Called under its lock, after a write or a
+    /// change of its rules.
     pub(in crate::storage) fn note_end(&self, end: End) {
-        if self.is_instant() && self.next.fetch_min(end.millis(), Ordering::SeqCst) > end.millis() {
+        if self.next.fetch_min(end.millis(), Ordering::SeqCst) > end.millis() {
             self.lowered.notify_one();
         }
     }
