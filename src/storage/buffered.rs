@@ -386,6 +386,12 @@ impl Writer<'_> {
             });
         };
         let told = own.take_told();
+        // What it added and removed again leaves nothing, but for the log it took the place of what had ended there.
+        for write in told.iter().flatten() {
+            if let LogOp::Insert { document } = &write.op {
+                self.free_holder(document.as_doc());
+            }
+        }
         // If the log was started in the middle of the transaction, it is told what the transaction has made of each document.
         let is_late = told.is_none() && self.contents().shared().log.is_recording();
         // That a document has ended is told when it is freed. What the transaction did with it before it removed it is over.
@@ -433,6 +439,16 @@ impl Writer<'_> {
     /// Takes the writes of the transaction out of the collection.
     pub(super) fn discard_own(&mut self, transaction: TransactionId) -> Option<OwnWrites> {
         self.contents_mut().take_own(transaction)
+    }
+
+    /// Removes the document that holds an `_id`, if it has expired.
+    fn free_holder(&mut self, doc: Doc<'_>) {
+        let holder = with_id_key(doc, |key| {
+            let hash = self.contents().ids().hash(key);
+            self.holder(hash, key)
+        });
+        let ended = holder.filter(|holder| self.visible(*holder).is_none());
+        self.free(ended.as_slice());
     }
 
     fn add_own(&mut self, bytes: &[u8], ttl: OwnTtl) {
