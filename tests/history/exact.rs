@@ -521,7 +521,14 @@ impl States {
 
     /// Notes what a commit has made of each document.
     fn apply(&mut self, at: usize, group: &[Event], ts: i64) {
-        for event in group {
+        // What a unit added and removed again was never there.
+        let kinds = |key: Key| group.iter().filter(move |event| event.key == key);
+        let is_nothing = |key: Key| {
+            let (first, last) = (kinds(key).next(), kinds(key).next_back());
+            let kind = |event: Option<&Event>| event.map(|event| event.kind);
+            (kind(first), kind(last)) == (Some(Kind::Insert), Some(Kind::Delete))
+        };
+        for event in group.iter().filter(|event| !is_nothing(event.key)) {
             let versions = self.versions.entry(event.key).or_default();
             if versions.last().is_some_and(|last| last.at == at) {
                 versions.pop();
