@@ -236,8 +236,10 @@ impl Statements for FindAndModify {
         if !self.action.step(&run.place, slice, &mut run.effort)? {
             return Ok(false);
         }
-        let reply = Arc::new(self.answer()?);
-        if let Some(retry) = run.retry {
+        let (reply, n) = self.answer()?;
+        let reply = Arc::new(reply);
+        // What found nothing is not remembered: a retry looks again, as in MongoDB.
+        if let Some(retry) = run.retry.as_mut().filter(|_| n > 0) {
             let stored = session::StatementOutcome::Reply(Arc::clone(&reply));
             retry.record(self.stmt_id, stored);
         }
@@ -253,7 +255,8 @@ impl Statements for FindAndModify {
 }
 
 impl FindAndModify {
-    fn answer(&mut self) -> Result<DocBuf> {
+    /// Returns the reply, and how many documents the command has reached.
+    fn answer(&mut self) -> Result<(DocBuf, u64)> {
         let (shown, n) = match &mut self.action {
             RunningAction::Remove(deleting) => (deleting.before.take(), deleting.deleted),
             RunningAction::Update(updating) => {
@@ -263,7 +266,7 @@ impl FindAndModify {
         };
         let value = shown.map(|version| self.show(version)).transpose()?;
         let size = value.as_ref().map_or(0, Vec::len);
-        Ok(DocBuf::build_sized(size + 96, |d| {
+        let reply = DocBuf::build_sized(size + 96, |d| {
             let mut last = d.doc("lastErrorObject");
             last.put_i32("n", n as i32);
             if let RunningAction::Update(updating) = &self.action {
@@ -277,7 +280,8 @@ impl FindAndModify {
                 Some(bytes) => d.put_doc("value", Doc::new(bytes)),
                 None => d.put_null("value"),
             };
-        }))
+        });
+        Ok((reply, n))
     }
 
     fn show(&self, Version { mut bytes, ts }: Version) -> Result<Vec<u8>> {

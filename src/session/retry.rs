@@ -1,8 +1,8 @@
 //! A retryable write: which of its statements have run, and their outcomes.
 //!
 //! A session remembers only the outcomes of its latest transaction number, as MongoDB does: a driver retries a write at
-//! most until it starts the next one. A failed statement is not remembered, because it changed nothing: a retry runs it
-//! again.
+//! most until it starts the next one. A statement that failed or matched nothing is not remembered, because it changed
+//! nothing: a retry runs it again.
 
 use std::sync::Arc;
 
@@ -98,6 +98,15 @@ impl Retry {
 // === impl StatementOutcome ===
 
 impl StatementOutcome {
+    /// Returns whether the statement matched nothing and did nothing.
+    pub fn is_miss(&self) -> bool {
+        match self {
+            Self::Deleted { n } => *n == 0,
+            Self::Updated { n, upserted, .. } => *n == 0 && upserted.is_none(),
+            Self::Inserted | Self::Reply(_) => false,
+        }
+    }
+
     /// Returns the bytes that the outcome takes besides its entry.
     fn weight(&self) -> usize {
         match self {

@@ -37,7 +37,7 @@ impl Repeats {
     }
 
     pub fn record(&self, index: usize, outcome: &StatementOutcome, retry: Option<&mut Retry>) {
-        if let Some(retry) = retry {
+        if let Some(retry) = retry.filter(|_| !outcome.is_miss()) {
             retry.record(self.numbers.of(index), outcome.clone());
         }
     }

@@ -5,8 +5,8 @@
 //! a document first. If it matches none, it is sent again with the whole predicate.
 //!
 //! Both may have the same transaction number: a statement that matches nothing leaves no trace in the history of its session,
-//! and one that was executed is answered from the history whatever its filter says (seen on MongoDB 6.0.5). A cluster that is a
-//! Sundown remembers also what matched nothing, so such a command is not guessed there. Neither is one within a transaction.
+//! and one that was executed is answered from the history whatever its filter says (seen on MongoDB 6.0.5). Within a
+//! transaction nothing is guessed.
 
 use bytes::Bytes;
 
@@ -46,15 +46,11 @@ impl<'a> Guess<'a> {
             return None;
         };
         let is_worth_it = rules.guesses.is_trusted() && rules.former.is_none();
-        // Only a Sundown keeps `_ts` itself.
-        let remembers = !rules.stores_ts && command.has("txnNumber");
-        (is_worth_it && is_by_id(filter) && !remembers && !in_transaction(command)).then_some(
-            Self {
-                rules,
-                cutoff: before(now, seconds),
-                now,
-            },
-        )
+        (is_worth_it && is_by_id(filter) && !in_transaction(command)).then_some(Self {
+            rules,
+            cutoff: before(now, seconds),
+            now,
+        })
     }
 
     /// Returns the client's filter, narrowed to a document that inherits the default and has not ended.
