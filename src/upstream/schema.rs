@@ -5,11 +5,21 @@ use bytes::Bytes;
 
 use super::ask::{Ask, Lost};
 use super::command_rules::CommandRules;
-use super::rewrite::Rulebook;
+use super::rewrite::{Rulebook, check_by_name};
 use super::settings::{RuleSettings, ddl};
 use crate::command::find;
 use crate::error::{Error, Result};
 use crate::wire::Request;
+
+/// The commands whose first field names a collection.
+const NAME_COLLECTION: &[&str] = &[
+    "collMod",
+    "create",
+    "createIndexes",
+    "drop",
+    "dropIndexes",
+    "listIndexes",
+];
 
 /// Runs the command.
 pub async fn run(
@@ -19,7 +29,16 @@ pub async fn run(
 ) -> Result<Bytes, Lost> {
     let first = request.body().first();
     let command = first.and_then(|first| find(first.name_bytes()));
-    match command.map_or("", |command| command.name) {
+    let name = command.map_or("", |command| command.name);
+    if NAME_COLLECTION.contains(&name)
+        && let Some(first) = first
+        && first.value.as_str().is_none_or(str::is_empty)
+    {
+        check_by_name(first.value)?;
+        // It touches no collection, and the cluster says what is wrong with it.
+        return ask.ask(request).await;
+    }
+    match name {
         "create" => ddl::create(settings, ask, &request).await,
         "collMod" => ddl::coll_mod(settings, ask, &request).await,
         "createIndexes" => ddl::create_indexes(settings, ask, &request).await,

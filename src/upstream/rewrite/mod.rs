@@ -45,7 +45,9 @@ mod tests;
 pub use cursors::CursorRules;
 pub use fields::{with_body, with_cursor, with_fields};
 pub use get_more::{cursor_id, kill as kill_cursor};
-pub use namespaces::{NamespacePair, check_database, namespaces, pipeline_namespaces};
+pub use namespaces::{
+    NamespacePair, check_by_name, check_database, namespaces, pipeline_namespaces,
+};
 pub use naming::{contains, root};
 pub use predicate::EndedPredicate;
 pub use rulebook::{Moment, Rulebook};

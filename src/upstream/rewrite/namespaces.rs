@@ -8,6 +8,9 @@ use crate::wire::Request;
 /// A database and a collection in it.
 pub type NamespacePair = (Box<str>, Box<str>);
 
+/// The subtype of binary data that is a UUID.
+const UUID: u8 = 4;
+
 /// Databases that clients may not reach: the settings of Sundown, and what the cluster keeps for itself.
 const CLOSED: &[&str] = &["local", "sundown"];
 
@@ -62,6 +65,7 @@ fn of_command(
             Ok(())
         }
         _ => {
+            check_by_name(first.value)?;
             add(db, first.value, found)?;
             match (first.name(), command.get("pipeline").as_array()) {
                 ("aggregate", Some(stages)) => of_pipeline(stages, db, found),
@@ -125,6 +129,16 @@ fn add_named(db: &str, collection: &str, found: &mut Vec<NamespacePair>) -> Resu
     Ok(())
 }
 
+/// Refuses a command that gives the UUID of its collection in place of the name: the rules are known by names.
+pub fn check_by_name(collection: ValueRef<'_>) -> Result<()> {
+    match collection.as_binary() {
+        Some((UUID, bytes)) if bytes.len() == 16 => Err(Error::not_implemented(
+            "a collection by its UUID with --upstream",
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Refuses a closed database.
 pub fn check_database(db: &str) -> Result<()> {
     match CLOSED.contains(&db) {
@@ -133,5 +147,34 @@ pub fn check_database(db: &str) -> Result<()> {
             format!("The database '{db}' cannot be used through Sundown"),
         )),
         false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{Binary, doc, spec::BinarySubtype};
+
+    use super::*;
+
+    #[test]
+    fn a_collection_is_known_by_its_name() {
+        let uuid = |len: usize| Binary {
+            subtype: BinarySubtype::Uuid,
+            bytes: vec![7; len],
+        };
+        for (command, refused) in [
+            (doc! {"find": "c", "$db": "d"}, false),
+            (doc! {"find": uuid(16), "$db": "d"}, true),
+            (
+                doc! {"explain": {"count": uuid(16), "$db": "d"}, "$db": "d"},
+                true,
+            ),
+            // The cluster says what is wrong with these.
+            (doc! {"find": uuid(3), "$db": "d"}, false),
+            (doc! {"find": 1, "$db": "d"}, false),
+        ] {
+            let request = Request::new(command.to_vec().unwrap());
+            assert_eq!(namespaces(&request).is_err(), refused, "{command}");
+        }
     }
 }
