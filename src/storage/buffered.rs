@@ -364,16 +364,35 @@ impl Writer<'_> {
             })
     }
 
+    /// Takes the writes of the transaction out of the collection, and removes what has ended where they add documents. What the
+    /// transaction added and removed again leaves nothing, but for the log it took such a place, too.
+    pub(super) fn make_way(&mut self, transaction: TransactionId) -> Option<OwnWrites> {
+        let own = self.discard_own(transaction)?;
+        for write in own.told().into_iter().flatten() {
+            if let LogOp::Insert { document } = &write.op {
+                self.free_holder(document.as_doc());
+            }
+        }
+        for (id, write) in own.from(RecordId::FIRST) {
+            if let OwnWrite::Written { bytes, .. } = write
+                && id.is_provisional()
+            {
+                self.free_holder(Doc::new(bytes));
+            }
+        }
+        Some(own)
+    }
+
     /// Applies the writes of the transaction. Those that remove come first and those that add last, so that a key that moves
     /// from one document to another is free. Unique keys are not checked again: the transaction has claimed them. Appends
     /// what the log of changes is told.
     pub(super) fn apply_own(
         &mut self,
-        transaction: TransactionId,
+        own: Option<OwnWrites>,
         is_new: bool,
         changes: &mut Vec<NumberedChange>,
     ) {
-        let Some(mut own) = self.discard_own(transaction) else {
+        let Some(mut own) = own else {
             return;
         };
         let subject = Arc::clone(self.contents().subject());
@@ -386,12 +405,6 @@ impl Writer<'_> {
             });
         };
         let told = own.take_told();
-        // What it added and removed again leaves nothing, but for the log it took the place of what had ended there.
-        for write in told.iter().flatten() {
-            if let LogOp::Insert { document } = &write.op {
-                self.free_holder(document.as_doc());
-            }
-        }
         // If the log was started in the middle of the transaction, it is told what the transaction has made of each document.
         let is_late = told.is_none() && self.contents().shared().log.is_recording();
         // That a document has ended is told when it is freed. What the transaction did with it before it removed it is over.
@@ -453,12 +466,7 @@ impl Writer<'_> {
 
     fn add_own(&mut self, bytes: &[u8], ttl: OwnTtl) {
         let doc = Doc::new(bytes);
-        let (hash, holder) = with_id_key(doc, |key| {
-            let hash = self.contents().ids().hash(key);
-            (hash, self.holder(hash, key))
-        });
-        // Only an expired document can still have the `_id`.
-        self.free(holder.as_slice());
+        let hash = self.contents().ids().hash_of(doc);
         let Ok(keys) = self.keys_of(doc, self.now) else {
             return;
         };

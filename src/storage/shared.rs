@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::change_log::LogTurn;
 use super::expiry::ExpiryEvents;
 use super::snapshots::Snapshots;
 use super::transaction::Transactions;
 use super::versions::ToldWrite;
-use super::{ChangeLog, LogOp, LogSubject, LogTransaction, LogicalClock, RecordId};
+use super::{ChangeLog, LogOp, LogSubject, LogicalClock, RecordId};
 use crate::value::Millis;
 
 /// What all collections of a server share. Every collection has a reference to it.
@@ -48,7 +49,8 @@ impl Shared {
         op: impl FnOnce() -> LogOp,
     ) {
         if subject.is_told() && self.log.note_write(now) {
-            self.log.append(&self.time, now, subject, op());
+            let op = op();
+            self.turn(now).append(subject, op);
         }
     }
 
@@ -65,22 +67,9 @@ impl Shared {
         })
     }
 
-    /// Tells the log about the changes of a transaction that commits, in the order of their numbers. Called under the locks
-    /// of all its collections.
-    pub(super) fn record_all(
-        &self,
-        now: Millis,
-        mut changes: Vec<NumberedChange>,
-        transaction: impl FnOnce() -> LogTransaction,
-    ) {
-        if !self.log.note_write(now) || changes.is_empty() {
-            return;
-        }
-        changes.sort_by_key(|change| change.number);
-        let changes = changes
-            .into_iter()
-            .map(|change| (change.subject, change.op));
-        self.log.append_all(&self.time, now, transaction(), changes);
+    /// Gives out the turn and the logical time of a write that the log is told about.
+    pub(super) fn turn(&self, now: Millis) -> LogTurn<'_> {
+        self.log.turn(&self.time, now)
     }
 
     /// Returns how many expired documents have been freed since the start.

@@ -247,15 +247,31 @@ impl PendingWrites {
             self.remove_created(&joined);
             return Err(CommitConflict);
         }
-        // All changes of the transaction pass `Contents::commit` from here on, one after the other, with this time.
-        let time = self.catalog.time().tick(now);
+        // What has ended makes way first, and is told apart from what the transaction did.
+        let owns: Vec<_> = writers
+            .iter_mut()
+            .map(|writer| writer.make_way(id))
+            .collect();
+        // All changes of the transaction have one time.
+        let shared = self.catalog.shared();
+        let turn = shared.log.note_write(now).then(|| shared.turn(now));
+        let time = match &turn {
+            Some(turn) => turn.time(),
+            None => shared.time.tick(now),
+        };
         let mut changes = Vec::new();
-        for (mut writer, collection) in writers.into_iter().zip(&joined) {
+        for ((mut writer, own), collection) in writers.into_iter().zip(owns).zip(&joined) {
             let is_new = collection.creator() == Some(id);
             writer.time = Some(time);
-            writer.apply_own(id, is_new, &mut changes);
+            writer.apply_own(own, is_new, &mut changes);
         }
-        self.catalog.shared().record_all(now, changes, name);
+        if let Some(turn) = turn.filter(|_| !changes.is_empty()) {
+            changes.sort_by_key(|change| change.number);
+            let changes = changes
+                .into_iter()
+                .map(|change| (change.subject, change.op));
+            turn.append_all(name(), changes);
+        }
         for collection in &joined {
             collection.reveal();
         }

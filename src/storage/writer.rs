@@ -256,22 +256,8 @@ impl<'a> Writer<'a> {
     pub(super) fn commit(&mut self, change: Change<'_>) -> RecordId {
         let now = self.now;
         match self.time {
-            // That a document has expired is told apart from what the transaction did.
-            Some(time)
-                if !matches!(
-                    change,
-                    Change::Remove {
-                        cause: Cause::Expired,
-                        ..
-                    }
-                ) =>
-            {
-                self.contents_mut().commit_untold(time, change)
-            }
-            time => {
-                let time = time.unwrap_or_else(|| self.contents().tick(now));
-                self.contents_mut().commit(now, time, change)
-            }
+            Some(time) => self.contents_mut().commit_at(time, change),
+            None => self.contents_mut().commit(now, change),
         }
     }
 

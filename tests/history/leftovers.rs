@@ -147,9 +147,8 @@ fn clients_that_leave_leave_nothing_behind() {
                     .stdout(Stdio::null())
                     .spawn()
                     .unwrap();
-                // It has written to the document as soon as another transaction cannot.
                 let began = monotonic();
-                while !is_claimed(&mut world) {
+                while !has_written(&mut world) {
                     assert!(monotonic() - began < Duration::from_secs(60));
                 }
                 process.kill().unwrap();
@@ -167,7 +166,7 @@ fn clients_that_leave_leave_nothing_behind() {
         let insert = doc! {"insert": "c", "documents": [{"_id": 70}]};
         leaving.send(DB, insert).unwrap();
         drop(leaving);
-        assert!(child.is_some() || is_claimed(&mut world), "{loss:?}");
+        assert!(child.is_some() || has_written(&mut world), "{loss:?}");
         lose(loss, &mut world, client, 7);
         let reply = waiting.receive().unwrap();
         assert_eq!(reply.get("n").and_then(int), Some(1), "{loss:?}: {reply}");
@@ -190,22 +189,11 @@ fn clients_that_leave_leave_nothing_behind() {
     }
 }
 
-/// Returns whether a transaction has written to the first document.
-fn is_claimed(world: &mut World) -> bool {
-    let update = doc! {"update": "c", "updates": [{"q": {"_id": 0}, "u": {"$inc": {"n": 100}}}]};
-    let reply = world.raw(inside(update, 9, monotonic_number(), true));
-    let failed = failure(&reply).map(|(code, _)| code);
-    if failed.is_none() {
-        world.run(doc! {"killSessions": [lsid(9)]});
-    }
-    failed == Some(112)
-}
-
-/// Returns a number that is greater than those before.
-fn monotonic_number() -> i64 {
-    use std::sync::atomic::{AtomicI64, Ordering};
-    static NEXT: AtomicI64 = AtomicI64::new(1);
-    NEXT.fetch_add(1, Ordering::Relaxed)
+/// Returns whether a transaction has written something. Asked so that no other transaction gets in its way.
+fn has_written(world: &mut World) -> bool {
+    let status = world.run(doc! {"serverStatus": 1});
+    let transactions = status.get_document("transactions").unwrap();
+    transactions.get("bufferedBytes").and_then(int) > Some(0)
 }
 
 /// The client of the test above that is killed: it runs in a process of its own.

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use parking_lot::RwLock;
+use parking_lot::{RwLock, RwLockWriteGuard};
 
 use super::LogicalClock;
 use crate::value::{ClusterTime, Millis};
@@ -44,6 +44,15 @@ pub struct LogStart {
     pub wall: Millis,
     /// Nothing had been written before.
     pub is_complete: bool,
+}
+
+/// The turn of a write to be recorded. While it is held, the log is locked: so the entries are in the order of their times,
+/// and a snapshot of any time shows what the log has told up to that time, over all collections.
+pub(super) struct LogTurn<'a> {
+    time: ClusterTime,
+    wall: Millis,
+    kept: RwLockWriteGuard<'a, Kept>,
+    arrivals: &'a WakeRelay,
 }
 
 /// The error that the log no longer has, or never had, changes that a reader needs.
@@ -173,54 +182,16 @@ impl ChangeLog {
         LogPosition(self.kept.read().first)
     }
 
-    /// Appends a change. Called under the lock of the collection.
-    pub(super) fn append(
-        &self,
-        clock: &LogicalClock,
-        now: Millis,
-        subject: &Arc<LogSubject>,
-        op: LogOp,
-    ) {
-        let mut kept = self.kept.write();
-        let entry = LogEntry {
+    /// Gives out the logical time of a write that is recorded, and the right to append it. Called under the locks of its
+    /// collections. No other entry gets a time until the turn is over.
+    pub(super) fn turn(&self, clock: &LogicalClock, now: Millis) -> LogTurn<'_> {
+        let kept = self.kept.write();
+        LogTurn {
             time: clock.tick(now),
-            index: 0,
             wall: now,
-            subject: Arc::clone(subject),
-            op,
-            transaction: None,
-        };
-        kept.push(entry);
-        kept.shrink(now);
-        drop(kept);
-        self.arrivals.give();
-    }
-
-    /// Appends the changes of a transaction, in the order of its statements. They share one time. Called under the locks of
-    /// all its collections.
-    pub(super) fn append_all(
-        &self,
-        clock: &LogicalClock,
-        now: Millis,
-        transaction: LogTransaction,
-        changes: impl IntoIterator<Item = (Arc<LogSubject>, LogOp)>,
-    ) {
-        let transaction = Arc::new(transaction);
-        let mut kept = self.kept.write();
-        let time = clock.tick(now);
-        for (index, (subject, op)) in (0..).zip(changes) {
-            kept.push(LogEntry {
-                time,
-                index,
-                wall: now,
-                subject,
-                op,
-                transaction: Some(Arc::clone(&transaction)),
-            });
+            kept,
+            arrivals: &self.arrivals,
         }
-        kept.shrink(now);
-        drop(kept);
-        self.arrivals.give();
     }
 
     /// Returns the position behind the last entry.
@@ -261,6 +232,56 @@ impl ChangeLog {
     /// Returns a wait that ends when an entry is added after this call.
     pub fn arrival(&self) -> Wait {
         Wait::until(self.arrivals.listen())
+    }
+}
+
+// === impl LogTurn ===
+
+impl LogTurn<'_> {
+    pub fn time(&self) -> ClusterTime {
+        self.time
+    }
+
+    /// Appends a change.
+    pub fn append(mut self, subject: &Arc<LogSubject>, op: LogOp) {
+        self.push(0, Arc::clone(subject), op, None);
+        self.end();
+    }
+
+    /// Appends the changes of a transaction, in the order of its statements. They share one time.
+    pub fn append_all(
+        mut self,
+        transaction: LogTransaction,
+        changes: impl IntoIterator<Item = (Arc<LogSubject>, LogOp)>,
+    ) {
+        let transaction = Arc::new(transaction);
+        for (index, (subject, op)) in (0..).zip(changes) {
+            self.push(index, subject, op, Some(Arc::clone(&transaction)));
+        }
+        self.end();
+    }
+
+    fn push(
+        &mut self,
+        index: u32,
+        subject: Arc<LogSubject>,
+        op: LogOp,
+        transaction: Option<Arc<LogTransaction>>,
+    ) {
+        self.kept.push(LogEntry {
+            time: self.time,
+            index,
+            wall: self.wall,
+            subject,
+            op,
+            transaction,
+        });
+    }
+
+    fn end(mut self) {
+        self.kept.shrink(self.wall);
+        drop(self.kept);
+        self.arrivals.give();
     }
 }
 

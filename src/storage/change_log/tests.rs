@@ -31,7 +31,8 @@ fn entries_are_found_by_time_and_read_in_order() {
     let (log, clock) = (ChangeLog::default(), LogicalClock::default());
     log.start(&clock, NOW);
     for after in [0, 500, 1_000, -3_000] {
-        log.append(&clock, Millis(NOW.0 + after), &subject(), op());
+        log.turn(&clock, Millis(NOW.0 + after))
+            .append(&subject(), op());
     }
     let all = times(&log, log.seek(ClusterTime(0)).unwrap()).unwrap();
     assert_eq!(all.len(), 4);
@@ -69,7 +70,7 @@ fn the_log_knows_what_it_has_missed() {
 fn the_oldest_entries_go_first() {
     let (log, clock) = (ChangeLog::default(), LogicalClock::default());
     log.start(&clock, NOW);
-    log.append(&clock, NOW, &subject(), op());
+    log.turn(&clock, NOW).append(&subject(), op());
     let first = log.seek(ClusterTime(0)).unwrap();
     let time = times(&log, first).unwrap()[0];
     let weight = log.kept.read().bytes;
@@ -78,13 +79,14 @@ fn the_oldest_entries_go_first() {
         bytes: 2 * weight,
         age,
     });
-    log.append(&clock, NOW, &subject(), op());
+    log.turn(&clock, NOW).append(&subject(), op());
     assert!(log.seek(time).is_ok());
-    log.append(&clock, NOW, &subject(), op());
+    log.turn(&clock, NOW).append(&subject(), op());
     assert_eq!(log.seek(time), Err(HistoryLost));
     assert_eq!(times(&log, first), Err(HistoryLost));
     assert_eq!(log.kept.read().entries.len(), 2);
     // By age, too. The newest entry stays.
-    log.append(&clock, Millis(NOW.0 + 10_001), &subject(), op());
+    log.turn(&clock, Millis(NOW.0 + 10_001))
+        .append(&subject(), op());
     assert_eq!(log.kept.read().entries.len(), 1);
 }

@@ -285,27 +285,21 @@ impl Contents {
         self.shared.time.tick(now)
     }
 
-    /// Applies a whole change, which happens at `now` and at that logical time, and returns the record that was written.
+    /// Applies a whole change, which happens at `now` and at the next logical time, and returns the record that was written.
     #[inline(always)]
-    pub fn commit(&mut self, now: Millis, time: ClusterTime, change: Change<'_>) -> RecordId {
-        let noted = self.shared.snapshots.are_open();
-        if noted {
-            self.note_version(&change, time);
-        }
+    pub fn commit(&mut self, now: Millis, change: Change<'_>) -> RecordId {
         // A change of `_ts` alone is told to nobody.
         let is_touch = matches!(change, Change::Touch { .. });
-        let id = match is_touch || self.shared.log.is_indifferent(now) {
-            true => self.guarded(|contents| contents.apply(change)),
-            false => self.commit_watched(now, change),
-        };
-        if noted && matches!(change, Change::Insert { .. }) {
-            self.note_absence(id, time);
+        if !is_touch && !self.shared.log.is_indifferent(now) {
+            return self.commit_watched(now, change);
         }
-        id
+        let time = self.tick(now);
+        self.commit_at(time, change)
     }
 
-    /// Applies a change of a transaction that commits. The log is told of all its changes at the end.
-    pub fn commit_untold(&mut self, time: ClusterTime, change: Change<'_>) -> RecordId {
+    /// Applies a change at a logical time that was given out before. Who has asked for the time tells the log.
+    #[inline(always)]
+    pub fn commit_at(&mut self, time: ClusterTime, change: Change<'_>) -> RecordId {
         let noted = self.shared.snapshots.are_open();
         if noted {
             self.note_version(&change, time);

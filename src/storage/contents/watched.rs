@@ -1,5 +1,7 @@
 //! Changes that the log of changes is told about.
 
+use std::sync::Arc;
+
 use super::{Cause, Change, Contents};
 use crate::storage::{Images, LogOp, RecordId};
 use crate::value::{Doc, DocBuf, Millis};
@@ -7,12 +9,14 @@ use crate::value::{Doc, DocBuf, Millis};
 // === impl Contents ===
 
 impl Contents {
-    /// Applies a change and tells the log about it. The log and the contents agree: nobody else has the lock.
+    /// Applies a change and tells the log about it, at one logical time. The log and the contents agree: nobody else has the
+    /// lock.
     #[cold]
     #[inline(never)]
     pub(super) fn commit_watched(&mut self, now: Millis, change: Change<'_>) -> RecordId {
         if !self.subject.is_told() || !self.shared.log.note_write(now) {
-            return self.guarded(|contents| contents.apply(change));
+            let time = self.tick(now);
+            return self.commit_at(time, change);
         }
         let before = match change {
             Change::Insert { .. } | Change::Touch { .. } => None,
@@ -28,8 +32,9 @@ impl Contents {
         {
             self.shared.expiry_events.note_delay(end, now);
         }
-        let id = self.guarded(|contents| contents.apply(change));
-        self.note_end();
+        let shared = Arc::clone(&self.shared);
+        let turn = shared.turn(now);
+        let id = self.commit_at(turn.time(), change);
         let after = match change {
             Change::Remove { .. } => None,
             _ => self.copy_of(id),
@@ -43,8 +48,7 @@ impl Contents {
             _ => None,
         };
         if let Some(op) = self.logged(before, after, delta) {
-            let shared = &self.shared;
-            shared.log.append(&shared.time, now, &self.subject, op);
+            turn.append(&self.subject, op);
         }
         id
     }

@@ -235,12 +235,11 @@ impl Writer<'_> {
             .latest_wall()
             .unwrap_or(Millis(end.millis()));
         let wall = Millis(end.millis()).max(latest).min(now);
-        let time = contents.tick(wall);
         let change = Change::Remove {
             id,
             cause: Cause::Expired,
         };
-        contents.commit(wall, time, change);
+        contents.commit(wall, change);
         contents.compact(id.segment());
     }
 }

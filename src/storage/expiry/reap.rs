@@ -145,8 +145,7 @@ impl Writer<'_> {
                 id: RecordId::new(number, slot),
                 cause: Cause::Expired,
             };
-            let time = contents.tick(now);
-            contents.commit(now, time, change);
+            contents.commit(now, change);
         }
         let next = match ended.last() {
             Some(&last) if ended.len() == CHUNK => RecordId::new(number, last).next(),

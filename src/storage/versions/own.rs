@@ -66,7 +66,12 @@ impl OwnWrites {
         }
     }
 
-    /// Takes out what the log will be told, in the order of the writes. `None` if some writes are not in it.
+    /// Returns what the log will be told, in the order of the writes. `None` if some writes are not in it.
+    pub fn told(&self) -> Option<&[ToldWrite]> {
+        self.told.as_deref()
+    }
+
+    /// Takes out what the log will be told ([`told`](Self::told)).
     pub fn take_told(&mut self) -> Option<Vec<ToldWrite>> {
         self.told.take()
     }
