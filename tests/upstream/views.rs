@@ -145,9 +145,15 @@ async fn a_cursor_of_a_view_goes_on_under_its_name() {
         .map(|id| doc! {"_id": id, "ttl": if id < 200 { 100 } else { 5 }})
         .collect();
     front.carts().insert_many(more).await.unwrap();
+    // A cursor belongs to its session, and the driver's own sessions change.
+    let mut session = front.db.client().start_session().await.unwrap();
+    let find = doc! {"find": "all", "filter": {"_id": {"$gte": 10}}, "batchSize": 50};
     let opened = front
-        .run(doc! {"find": "all", "filter": {"_id": {"$gte": 10}}, "batchSize": 50})
-        .await;
+        .db
+        .run_command(find)
+        .session(&mut session)
+        .await
+        .unwrap();
     let cursor = opened.get_document("cursor").unwrap();
     assert_eq!(cursor.get_str("ns").unwrap(), "shop.all");
     let mut seen = cursor.get_array("firstBatch").unwrap().len();
@@ -155,9 +161,13 @@ async fn a_cursor_of_a_view_goes_on_under_its_name() {
     // Those from 200 on end before they leave the cursor.
     front.clock.advance(5_000);
     while id != 0 {
+        let more = doc! {"getMore": id, "collection": "all", "batchSize": 50};
         let more = front
-            .run(doc! {"getMore": id, "collection": "all", "batchSize": 50})
-            .await;
+            .db
+            .run_command(more)
+            .session(&mut session)
+            .await
+            .unwrap();
         let cursor = more.get_document("cursor").unwrap();
         assert_eq!(cursor.get_str("ns").unwrap(), "shop.all");
         seen += cursor.get_array("nextBatch").unwrap().len();
