@@ -164,11 +164,12 @@ impl<'a> Case<'a> {
 
 fn fill(address: SocketAddr) {
     let mut client = client(address);
+    // Before 7.0 it is an error to drop what is not there.
+    let _ = client.command(DATABASE, doc! {"drop": COLLECTION});
     let mut run = |command: Document| {
         let reply = client.command(DATABASE, command).expect("a reply");
         assert_eq!(reply.get_f64("ok").ok(), Some(1.0), "{reply}");
     };
-    run(doc! {"drop": COLLECTION});
     for from in (0..DOCUMENTS * CONNECTIONS).step_by(BATCH as usize) {
         let documents: Vec<Document> = (from..from + BATCH).map(document).collect();
         run(doc! {"insert": COLLECTION, "documents": documents});
