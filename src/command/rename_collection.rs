@@ -7,7 +7,7 @@ use crate::engine::ddl::{
     Namespace, RenameCollection, SchemaChange, check_collection, check_database,
 };
 use crate::error::{Code, Error, Result};
-use crate::value::{DocBuilder, Type};
+use crate::value::{DocBuilder, Type, UUID_SUBTYPE};
 
 pub(super) const COMMAND: Command = Command::ready(
     "renameCollection",
@@ -90,7 +90,7 @@ impl<'a> Rename<'a> {
                 "to" => rename.to = arg.str()?,
                 "dropTarget" => match (arg.value().as_bool(), arg.value().as_binary()) {
                     (Some(flag), _) => rename.drop_target = flag,
-                    (None, Some((collection_uuid::UUID, _))) => {
+                    (None, Some((UUID_SUBTYPE, _))) => {
                         (rename.drop_target, rename.target_uuid) = (true, Some(arg));
                     }
                     (None, Some(_)) => return Err(collection_uuid::invalid()),

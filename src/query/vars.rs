@@ -3,7 +3,7 @@
 use crate::error::{Code, Error, Result};
 use crate::query::expr::{MAX_LIVE_BYTES, shallow};
 use crate::query::{Expr, Scope, scope};
-use crate::value::{Doc, Millis, Value, ValueRef};
+use crate::value::{ClusterTime, Doc, Millis, Value, ValueRef};
 
 /// The context of a run. It is immutable. A whole command shares one, but a `$lookup` with `let` has one for each outer
 /// document.
@@ -13,8 +13,8 @@ pub struct Vars {
     now: Millis,
     /// The time of the command that opened the cursor.
     start: Millis,
-    /// False for a standalone server, which has no cluster time.
-    clustered: bool,
+    /// The logical time at that moment. A standalone server has none.
+    cluster_time: Option<ClusterTime>,
     /// Indexed by slot of the [`Scope`] in which the tree was parsed.
     values: Vec<Value>,
 }
@@ -27,15 +27,15 @@ impl Vars {
         Self {
             now,
             start: now,
-            clustered: true,
+            cluster_time: None,
             values: Vec::new(),
         }
     }
 
-    /// Removes the cluster time, as on a standalone server: `$$CLUSTER_TIME` is then rejected.
+    /// Sets `$$CLUSTER_TIME`, which is rejected otherwise.
     #[must_use]
-    pub fn without_cluster_time(mut self) -> Self {
-        self.clustered = false;
+    pub fn with_cluster_time(mut self, time: ClusterTime) -> Self {
+        self.cluster_time = Some(time);
         self
     }
 
@@ -65,12 +65,9 @@ impl Vars {
         self.start
     }
 
-    /// Returns `$$CLUSTER_TIME`: the second of [`Vars::start`], with its milliseconds as the increment. So the value grows
-    /// from one command to the next.
-    pub fn cluster_time(&self) -> Option<(u32, u32)> {
-        let seconds = u32::try_from(self.start.seconds()).unwrap_or_default();
-        let millis = u32::try_from(self.start.0.rem_euclid(1000)).unwrap_or_default();
-        self.clustered.then_some((seconds, millis + 1))
+    /// Returns `$$CLUSTER_TIME`: the time of the latest write before the command.
+    pub fn cluster_time(&self) -> Option<ClusterTime> {
+        self.cluster_time
     }
 
     pub fn len(&self) -> usize {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::error::{Code, Error, Result};
-use crate::value::{Doc, DocBuf, Type, Value, ValueRef};
+use crate::value::{Doc, DocBuf, Type, UUID_SUBTYPE, Value, ValueRef};
 
 /// The id of a logical session: the client's UUID and the digest of its user (the digest of nothing if no user has logged in).
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -17,8 +17,6 @@ const NOBODY: [u8; 32] = [
     0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24,
     0x27, 0xae, 0x41, 0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
 ];
-
-const UUID_SUBTYPE: u8 = 4;
 
 // === impl SessionId ===
 

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Formatter, Result, Write};
 
-use super::{Doc, Type, Value, ValueRef};
+use super::{Doc, Type, UUID_SUBTYPE, Value, ValueRef};
 
 /// Longer texts and binaries are truncated in messages.
 const LONG_TEXT: usize = 160;
@@ -30,7 +30,7 @@ impl Display for ValueRef<'_> {
             }),
             Type::Binary => {
                 let (subtype, bytes) = self.as_binary().unwrap_or_default();
-                if let (4, Ok(bytes)) = (subtype, <[u8; 16]>::try_from(bytes)) {
+                if let (UUID_SUBTYPE, Ok(bytes)) = (subtype, <[u8; 16]>::try_from(bytes)) {
                     return write!(f, "UUID(\"{}\")", uuid::Uuid::from_bytes(bytes));
                 }
                 match bytes.get(..CUT) {

@@ -34,5 +34,5 @@ pub use reference::ValueRef;
 pub use size::{MAX_DOCUMENT, MAX_INTERNAL_DOCUMENT, check_computed, check_size, too_large};
 pub use time::{ClusterTime, Millis, TS_FIELD};
 pub use truth::is_true;
-pub use types::Type;
+pub use types::{Type, UUID_SUBTYPE};
 pub use validate::{Invalid, Limits, ValidationError, validate};

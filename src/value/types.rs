@@ -30,6 +30,9 @@ pub enum Type {
     MinKey = 255,
 }
 
+/// The subtype of binary data that is a UUID.
+pub const UUID_SUBTYPE: u8 = 4;
+
 /// All types that a document can contain, with the alias that `$type` and error messages use.
 pub const TYPES: &[(Type, &str)] = &[
     (Type::Double, "double"),

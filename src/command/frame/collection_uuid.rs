@@ -5,7 +5,7 @@ use uuid::Uuid;
 use super::{Call, Context};
 use crate::args::Arg;
 use crate::error::{Code, Error, Result};
-use crate::value::{DocBuf, Type, Value, ValueRef};
+use crate::value::{DocBuf, Type, UUID_SUBTYPE, Value, ValueRef};
 
 /// Checks the UUID of a command on one collection.
 pub(in crate::command) fn check(call: &Call<'_>, arg: Arg<'_>) -> Result<()> {
@@ -57,7 +57,7 @@ pub(in crate::command) fn resolve(
     database: &str,
     target: ValueRef<'_>,
 ) -> Result<Value> {
-    let Some((UUID, bytes)) = target.as_binary() else {
+    let Some((UUID_SUBTYPE, bytes)) = target.as_binary() else {
         return Ok(target.to_value());
     };
     let wanted = Uuid::from_slice(bytes).map_err(|_| invalid())?;
@@ -76,14 +76,11 @@ pub(in crate::command) fn resolve(
 /// Reads sixteen bytes of binary subtype 4.
 pub(in crate::command) fn read(arg: Arg<'_>) -> Result<[u8; 16]> {
     match arg.value().as_binary() {
-        Some((UUID, bytes)) => bytes.try_into().map_err(|_| invalid()),
-        Some((subtype, _)) => Err(arg.wrong_subtype(subtype, UUID)),
+        Some((UUID_SUBTYPE, bytes)) => bytes.try_into().map_err(|_| invalid()),
+        Some((subtype, _)) => Err(arg.wrong_subtype(subtype, UUID_SUBTYPE)),
         None => Err(arg.wrong_type(&[Type::Binary])),
     }
 }
-
-/// The binary subtype of UUIDs.
-pub(in crate::command) const UUID: u8 = 4;
 
 pub(in crate::command) fn invalid() -> Error {
     Error::new(

@@ -173,8 +173,8 @@ impl Context {
     /// Returns what the expressions of a command that begins at `now` can read. A standalone has no cluster time.
     pub fn vars(&self, now: Millis) -> Vars {
         match self.config.topology {
-            Topology::Standalone => Vars::at(now).without_cluster_time(),
-            _ => Vars::at(now),
+            Topology::Standalone => Vars::at(now),
+            _ => Vars::at(now).with_cluster_time(self.catalog.time().latest()),
         }
     }
 
@@ -239,6 +239,36 @@ mod tests {
                     .unwrap_or(&reply);
                 assert_eq!(error.get_i32("code").ok(), code, "{command}: {reply}");
             }
+        }
+    }
+
+    /// The time moves with every write.
+    #[test]
+    fn cluster_time_is_that_of_the_latest_write() {
+        let mut server = server(Config {
+            topology: Topology::Router,
+            ..Config::default()
+        });
+        let mut last = None;
+        for id in 0..3 {
+            ask(
+                &mut server,
+                doc! {"insert": "c", "documents": [{"_id": id}], "$db": "d"},
+            );
+            let read = ask(
+                &mut server,
+                doc! {"aggregate": 1, "pipeline": [{"$documents": [{"t": "$$CLUSTER_TIME"}]}], "cursor": {}, "$db": "d"},
+            );
+            let rows = read
+                .get_document("cursor")
+                .and_then(|cursor| cursor.get_array("firstBatch"));
+            let time = rows.unwrap()[0]
+                .as_document()
+                .unwrap()
+                .get_timestamp("t")
+                .unwrap();
+            assert!(last < Some(time), "{last:?} {time:?}");
+            last = Some(time);
         }
     }
 }

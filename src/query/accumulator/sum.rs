@@ -39,7 +39,7 @@ pub fn count(arg: ExprArgument<'_>) -> Result<Accumulator> {
     Ok(Accumulator::new(Arc::new(PlainRule(sum)), one))
 }
 
-/// Returns the average. It is null without numbers, and a decimal if one of the numbers is a decimal.
+/// Returns the average as the expression `$avg` does. It is null without numbers, and a decimal if one of the numbers is a decimal.
 pub fn average(total: Total, count: u64) -> Value {
     match count {
         0 => Value::null(),
@@ -78,7 +78,10 @@ impl AccumulatorState for Average {
     }
 
     fn finish(&mut self) -> Result<Value> {
-        Ok(average(self.total, self.count))
+        Ok(match self.count {
+            0 => Value::null(),
+            count => self.total.average_of_group(count).to_value(),
+        })
     }
 
     fn size(&self) -> usize {

@@ -4,13 +4,15 @@ use bson::{Bson, doc};
 
 use super::Expr;
 use crate::query::{Scope, Vars};
-use crate::value::{DocBuf, Millis, Value};
+use crate::value::{ClusterTime, DocBuf, Millis, Value};
 
 /// Evaluates an expression on `root`. Returns `{r: value}` or `{error: code}`. `$$x` is 42 and the time is 7 s.
 pub fn run(expr: &Bson, root: &bson::Document) -> bson::Document {
     let spec = DocBuf::from(doc! {"e": expr.clone()});
     let root = DocBuf::from(root);
-    let vars = Vars::at(Millis(7000)).with([Value::int32(42)]);
+    let vars = Vars::at(Millis(7000))
+        .with_cluster_time(ClusterTime::from_parts(7, 1))
+        .with([Value::int32(42)]);
     let value = Expr::parse(spec.as_doc().get("e"), &Scope::new().with(["x"])).and_then(|expr| {
         shows_every_part(&expr);
         expr.eval(root.as_doc(), &vars)

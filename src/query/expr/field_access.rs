@@ -1,7 +1,7 @@
 //! Access to one field by its exact name, even with dots and dollar signs: `$getField`, `$setField`, `$unsetField`.
 
 use super::Env;
-use super::args::{ExprArgument, found_unknown, show};
+use super::args::{ExprArgument, found_unknown};
 use super::node::{Expr, ExprOp};
 use crate::args::ArgumentError;
 use crate::error::{Error, Result};
@@ -74,10 +74,10 @@ pub fn unset_field(arg: ExprArgument<'_>) -> Result<Expr> {
 
 fn words(name: &str) -> impl Fn(ArgumentError<'_>) -> (i32, String) + Copy {
     move |wrong| match wrong {
-        ArgumentError::NotAnObject(ty) => {
-            let words = format!("{name} only supports an object as its argument, found {ty}");
-            (4161100, words)
-        }
+        ArgumentError::NotAnObject(_) => (
+            4161100,
+            format!("{name} only supports an object as its argument"),
+        ),
         ArgumentError::Unknown(field) => {
             let words = format!("{name} found an unknown argument: {field}");
             (4161101, words)
@@ -99,24 +99,28 @@ fn set(
     input: ValueRef<'_>,
     value: Expr,
 ) -> Result<Expr> {
-    let name = arg.name;
+    // `$unsetField` is a `$setField` to MongoDB, also in these messages.
+    let name = "$setField";
     let input = arg.operand(input)?;
-    if field.as_str().is_some_and(|text| text.starts_with('$')) {
+    let parsed = arg.operand(field)?;
+    if let Some(path) = field.as_str().and_then(|text| text.strip_prefix('$')) {
+        let path = match path.strip_prefix('$') {
+            Some(variable) => format!("${variable}"),
+            None => format!("$CURRENT.{path}"),
+        };
         return Err(Error::location(
             4161108,
             format!(
-                "'field' cannot be a field path reference; did you mean to use $literal? Found: {}",
-                show(field)
+                "'{path}' is a field path reference which is not allowed in this context. Did you mean {{$literal: '{path}'}}?"
             ),
         ));
     }
-    // Only `$literal` counts as a constant. Other operators are refused, even with constant arguments.
+    // Only `$literal` and `{}` count as constants. Other operators are refused, even with constant arguments.
     let computed = match field.as_doc().and_then(Doc::first) {
         Some(elem) => !matches!(elem.name(), "$literal" | "$const"),
-        None => matches!(field.ty(), Type::Array | Type::Document),
+        None => field.ty() == Type::Array,
     };
-    let field = arg.operand(field)?;
-    let Some(field) = field.as_const().filter(|_| !computed) else {
+    let Some(constant) = parsed.as_const().filter(|_| !computed) else {
         return Err(Error::location(
             4161106,
             format!(
@@ -124,12 +128,12 @@ fn set(
             ),
         ));
     };
-    let Some(text) = field.as_str() else {
+    let Some(text) = constant.as_str() else {
         return Err(Error::location(
             4161107,
             format!(
                 "{name} requires 'field' to evaluate to type String, but got {}",
-                field.ty().alias()
+                constant.ty().alias()
             ),
         ));
     };
@@ -140,7 +144,7 @@ fn set(
         ));
     }
     Ok(Expr::op(SetField {
-        name,
+        name: arg.name,
         field: text.into(),
         input,
         value,

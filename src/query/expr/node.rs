@@ -140,7 +140,10 @@ impl Expr {
             }
             Self::Now => Val::Own(Value::date(env.vars.start().0)),
             Self::ClusterTime => match env.vars.cluster_time() {
-                Some((seconds, increment)) => Val::Own(Value::timestamp(seconds, increment)),
+                Some(time) => {
+                    let (seconds, increment) = time.parts();
+                    Val::Own(Value::timestamp(seconds, increment))
+                }
                 None => {
                     return Err(Error::location(
                         10071200,

@@ -117,6 +117,15 @@ impl Total {
         }
         Num::Double(self.double() / count as f64)
     }
+
+    /// Returns the average as `$group` does. MongoDB 8.2 ends a sum of integers as an integer there, before it divides: the
+    /// greatest and the least long have an average of -0.5, where the expression `$avg` gives 0.
+    pub fn average_of_group(self, count: u64) -> Num {
+        match self.to_num() {
+            Num::Decimal(_) => self.average(count),
+            sum => Num::Double(sum.to_f64() / count as f64),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -158,6 +167,16 @@ mod tests {
         ] {
             assert_eq!(total(nums), expected, "{nums:?}");
         }
+    }
+
+    /// The answers of MongoDB 8.2, from the conformance suite.
+    #[test]
+    fn averages_of_the_greatest_and_the_least_long() {
+        let mut total = Total::default();
+        total.add(Num::Int64(i64::MAX));
+        total.add(Num::Int64(i64::MIN));
+        assert_eq!(format!("{:?}", total.average(2)), "Double(0.0)");
+        assert_eq!(format!("{:?}", total.average_of_group(2)), "Double(-0.5)");
     }
 
     /// The answers of mongod 6.0.5.

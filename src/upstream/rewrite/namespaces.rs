@@ -2,14 +2,11 @@
 
 use crate::error::{Code, Error, Result};
 use crate::query::stage::STAGES;
-use crate::value::{Doc, Elem, ValueRef};
+use crate::value::{Doc, Elem, UUID_SUBTYPE, ValueRef};
 use crate::wire::Request;
 
 /// A database and a collection in it.
 pub type NamespacePair = (Box<str>, Box<str>);
-
-/// The subtype of binary data that is a UUID.
-const UUID: u8 = 4;
 
 /// Databases that clients may not reach: the settings of Sundown, and what the cluster keeps for itself.
 const CLOSED: &[&str] = &["local", "sundown"];
@@ -132,7 +129,7 @@ fn add_named(db: &str, collection: &str, found: &mut Vec<NamespacePair>) -> Resu
 /// Refuses a command that gives the UUID of its collection in place of the name: the rules are known by names.
 pub fn check_by_name(collection: ValueRef<'_>) -> Result<()> {
     match collection.as_binary() {
-        Some((UUID, bytes)) if bytes.len() == 16 => Err(Error::not_implemented(
+        Some((UUID_SUBTYPE, bytes)) if bytes.len() == 16 => Err(Error::not_implemented(
             "a collection by its UUID with --upstream",
         )),
         _ => Ok(()),

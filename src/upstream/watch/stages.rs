@@ -4,7 +4,7 @@ use crate::error::{Code, Error, Result};
 use crate::query::stage::Transform;
 use crate::query::{Filter, Scope, Vars};
 use crate::upstream::rewrite::root;
-use crate::value::{ArrayBuilder, Doc, Elem, Millis, ValueRef, equal};
+use crate::value::{ArrayBuilder, ClusterTime, Doc, Elem, Millis, ValueRef, equal};
 
 /// The stages, parsed.
 #[derive(Default)]
@@ -74,7 +74,7 @@ impl EventStages {
 
     /// Returns what the client gets of an event. `None` if a stage leaves it out.
     pub fn apply(&self, event: Doc<'_>, now: Millis) -> Result<Option<Vec<u8>>> {
-        let vars = Vars::at(now);
+        let vars = Vars::at(now).with_cluster_time(ClusterTime::first_of(now));
         let mut current = event.bytes().to_vec();
         for stage in &self.0 {
             match stage {

@@ -3,11 +3,10 @@
 use super::super::text::check_length;
 use super::target::{ConvertOptions, Format, fail};
 use crate::error::{Error, Result};
-use crate::value::{Type, Value};
+use crate::value::{Type, UUID_SUBTYPE, Value};
 
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const URL: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-const UUID: u8 = 4;
 
 fn no_format(from: &str, to: &str) -> Error {
     Error::location(
@@ -20,7 +19,7 @@ fn no_format(from: &str, to: &str) -> Error {
 pub fn write(bytes: &[u8], subtype: u8, format: Option<Format>) -> Result<Value> {
     let format = match format {
         None => return Err(no_format("binData", "string")),
-        Some(Format::Auto) if subtype == UUID && bytes.len() == 16 => Format::Uuid,
+        Some(Format::Auto) if subtype == UUID_SUBTYPE && bytes.len() == 16 => Format::Uuid,
         Some(Format::Auto) => Format::Base64,
         Some(format) => format,
     };
@@ -31,7 +30,7 @@ pub fn write(bytes: &[u8], subtype: u8, format: Option<Format>) -> Result<Value>
         Format::Utf8 => String::from_utf8(bytes.to_vec())
             .map_err(|_| fail("BinData does not represent a valid UTF-8 string"))?,
         Format::Uuid => {
-            let bytes: [u8; 16] = (subtype == UUID)
+            let bytes: [u8; 16] = (subtype == UUID_SUBTYPE)
                 .then_some(bytes)
                 .and_then(|bytes| bytes.try_into().ok())
                 .ok_or_else(|| {
@@ -66,7 +65,7 @@ pub fn read(text: &str, options: ConvertOptions) -> Result<Value> {
         }
         Some(format) => format,
     };
-    if (format == Format::Uuid) != (options.subtype == UUID) {
+    if (format == Format::Uuid) != (options.subtype == UUID_SUBTYPE) {
         return Err(fail(format_args!(
             "Only the UUID format is allowed with the UUID subtype, and with no other (subtype {})",
             options.subtype
