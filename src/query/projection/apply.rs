@@ -19,6 +19,8 @@ struct ProjectionWalk<'r> {
     start: usize,
     /// False inside an array that is an element of an array. `$slice` does not go there.
     slices: bool,
+    /// False inside the array whose element the positional `$` has selected: it selects in the first array on its path.
+    selects: bool,
 }
 
 /// Appends the projected document. On failure it appends nothing.
@@ -37,6 +39,7 @@ pub(super) fn apply(
         position,
         start,
         slices: true,
+        selects: true,
     };
     let mut builder = DocBuilder::begin(out);
     let result = walk.document(&projection.root, doc, &mut builder);
@@ -128,10 +131,10 @@ impl ProjectionWalk<'_> {
                 }
             },
             ProjectionNode::Positional => match value.as_array() {
-                Some(array) => {
+                Some(array) if self.selects => {
                     out.array(name).push(self.matched(array)?);
                 }
-                None => {
+                _ => {
                     out.put_body(element);
                 }
             },
@@ -143,8 +146,12 @@ impl ProjectionWalk<'_> {
                 Type::Array => {
                     let array = Doc::new(value.data());
                     let mut nested = out.array(name);
-                    if inner.positional {
-                        self.item(inner, self.matched(array)?, &mut nested)?;
+                    if inner.positional && self.selects {
+                        let inside = Self {
+                            selects: false,
+                            ..*self
+                        };
+                        inside.item(inner, self.matched(array)?, &mut nested)?;
                     } else {
                         for elem in array {
                             self.item(inner, elem.value, &mut nested)?;
