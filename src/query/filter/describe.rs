@@ -198,7 +198,7 @@ mod tests {
             ),
             (
                 doc! {"$or": [{"b": 1}, {"b": 1}, {"b": 1}]},
-                doc! {"$or": [{"b": {"$eq": 1}}, {"b": {"$eq": 1}}]},
+                doc! {"b": {"$eq": 1}},
             ),
         ] {
             let shown = check::parse(&filter).unwrap().describe().unwrap();

@@ -84,11 +84,10 @@ fn one_of(nodes: Vec<FilterNode>) -> Vec<FilterNode> {
     for (path, values) in values {
         let members = Members::of(values);
         match members.single() {
-            // A single value stays as two alternatives, because an upsert must not copy it.
-            Some(value) => rest.extend((0..2).map(|_| {
+            Some(value) => {
                 let same = Comparison::new(CompareOp::Eq, value.as_ref());
-                FilterNode::field(&path, Test::Compare(same))
-            })),
+                rest.push(FilterNode::field(&path, Test::Compare(same)));
+            }
             None => rest.push(FilterNode::field(&path, Test::In(members))),
         }
     }

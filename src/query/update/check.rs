@@ -6,6 +6,9 @@ use crate::value::{Doc, MAX_DOCUMENT, Type, ValueRef};
 /// The maximum nesting depth of a stored document.
 pub const MAX_DEPTH: usize = 180;
 
+/// The code of an update that makes a document too large.
+pub const TOO_LARGE: i32 = 17419;
+
 /// Formats an element as mongod prints it: `name: value`.
 pub fn element(name: &str, value: ValueRef<'_>) -> String {
     format!("{name}: {value}")
@@ -29,7 +32,7 @@ fn doc_depth(doc: Doc<'_>) -> usize {
 pub fn check_size(size: usize) -> Result<()> {
     if size > MAX_DOCUMENT {
         return Err(Error::location(
-            17419,
+            TOO_LARGE,
             format!("Resulting document after update is larger than {MAX_DOCUMENT}"),
         ));
     }

@@ -4,6 +4,9 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::error::{Code, Error, Result};
 
+/// The most parts that a path may have.
+const MAX_PARTS: usize = 255;
+
 /// A well-formed path: no part is empty, at most one part is `$`, and it is not the first.
 pub struct UpdatePath<'a> {
     pub dotted: &'a str,
@@ -24,6 +27,12 @@ impl<'a> UpdatePath<'a> {
             true => dotted.split('.').collect(),
             false => smallvec![dotted],
         };
+        if parts.len() > MAX_PARTS {
+            return Err(Error::location(
+                10_396_001,
+                "Field paths cannot contain more than 255 '.'",
+            ));
+        }
         if parts.iter().any(|part| part.is_empty()) {
             return Err(Error::new(
                 Code::EmptyFieldName,

@@ -565,10 +565,12 @@ fn too_deep_and_too_large_are_refused() {
     let big = "x".repeat(9 << 20);
     // A path is walked recursively, so this one would overflow the stack.
     let long = vec!["x"; 100_000].join(".");
+    let too_deep = vec!["x"; 255].join(".");
     for (before, update, code) in [
-        (doc! {"_id": 1}, doc! {"$set": {&long: 1}}, 15),
-        (doc! {"_id": 1}, doc! {"$unset": {&long: 1}}, 15),
-        (doc! {"_id": 1}, doc! {"$rename": {"a": &long}}, 15),
+        (doc! {"_id": 1}, doc! {"$set": {&long: 1}}, 10_396_001),
+        (doc! {"_id": 1}, doc! {"$unset": {&long: 1}}, 10_396_001),
+        (doc! {"_id": 1}, doc! {"$rename": {"a": &long}}, 10_396_001),
+        (doc! {"_id": 1}, doc! {"$set": {&too_deep: 1}}, 15),
         (doc! {"_id": 1}, doc! {"$set": {"a": deep.clone()}}, 0),
         (doc! {"_id": 1}, doc! {"$set": {"a.b": deep.clone()}}, 15),
         (

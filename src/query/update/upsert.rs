@@ -35,7 +35,13 @@ impl Update {
         taken.sort_by_key(|(path, _)| *path);
         let mut base = Vec::new();
         document_of(&taken, &apply, &mut base)?;
-        let updated = self.apply(Doc::new(&base), &apply)?.unwrap_or(base);
+        let updated = self
+            .apply(Doc::new(&base), &apply)
+            .map_err(|error| match error.code() {
+                Code::Location(check::TOO_LARGE) => too_large(),
+                _ => error,
+            })?
+            .unwrap_or(base);
         let updated = Doc::new(&updated);
         if updated.get("_id").ty() == Type::Array {
             self.check_array_id(updated.get("_id"))?;
@@ -43,10 +49,7 @@ impl Update {
         let bytes = with_id_first(updated, new_id);
         check::check_stored(Doc::new(&bytes))?;
         if bytes.len() > MAX_DOCUMENT {
-            return Err(Error::location(
-                17420,
-                format!("Document to upsert is larger than {MAX_DOCUMENT}"),
-            ));
+            return Err(too_large());
         }
         Ok(bytes)
     }
@@ -90,4 +93,11 @@ fn with_id_first(doc: Doc<'_>, new_id: impl FnOnce() -> Value) -> Vec<u8> {
     }
     out.end();
     bytes
+}
+
+fn too_large() -> Error {
+    Error::location(
+        17420,
+        format!("Document to upsert is larger than {MAX_DOCUMENT}"),
+    )
 }
