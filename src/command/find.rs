@@ -165,34 +165,17 @@ impl<'a> Find<'a> {
         Ok(find)
     }
 
-    /// Turns a sort by `$natural` into a hint, because it only sets the direction of the scan.
+    /// Turns a sort by `$natural` into a hint. A tailable cursor always walks in natural order.
     fn natural(&mut self) -> Result<()> {
-        let Some(sort) = self.sort.filter(|sort| sort.has("$natural")) else {
-            if self.tailable && self.hint.is_none() {
-                self.hint = Some(Hint::Natural(ScanDirection::Forward));
-            }
-            return Ok(());
-        };
-        if sort.count() > 1 {
-            return Err(Error::bad_value(format!(
-                "Cannot include '$natural' in compound sort: {}",
-                ValueRef::document(sort)
-            )));
+        let hint = self
+            .sort
+            .map(|sort| Hint::of_natural_sort(sort, self.hint.as_ref()));
+        if let Some(hint) = hint.transpose()?.flatten() {
+            self.hint = Some(hint);
+            self.sort = None;
+        } else if self.tailable && self.hint.is_none() {
+            self.hint = Some(Hint::Natural(ScanDirection::Forward));
         }
-        let direction = sort.get("$natural").as_num();
-        if !matches!(
-            direction.and_then(|direction| direction.to_i64_exact()),
-            Some(1 | -1)
-        ) {
-            return Err(Error::bad_value(
-                "$natural sort cannot be set to a value other than -1 or 1.",
-            ));
-        }
-        if self.hint.is_some() {
-            return Err(Error::bad_value("Cannot use a hint with $natural sort"));
-        }
-        self.hint = Some(Hint::of_document(DocBuf::from(sort)));
-        self.sort = None;
         Ok(())
     }
 

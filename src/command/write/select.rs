@@ -102,7 +102,12 @@ impl<'a> Selecting<'a> {
             true => Selector::parse(self.filter, &scope.of_upsert())?,
             false => Selector::parse(self.filter, &scope)?,
         };
-        let sort = self.sort.map(Sort::parse);
+        let natural = self
+            .sort
+            .map(|sort| Hint::of_natural_sort(sort, self.hint.as_ref()))
+            .transpose()?
+            .flatten();
+        let sort = self.sort.filter(|_| natural.is_none()).map(Sort::parse);
         let surveyed = Survey::of(TS_FIELD, |survey| {
             if let Selector::Filter(filter) = &wanted {
                 filter.survey(survey);
@@ -121,7 +126,7 @@ impl<'a> Selecting<'a> {
             wanted,
             vars,
             sort,
-            hint: self.hint,
+            hint: natural.or(self.hint),
             names_ts: surveyed.names_field,
             multi: self.multi,
         };

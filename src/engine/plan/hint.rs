@@ -39,6 +39,31 @@ impl Hint {
         }
     }
 
+    /// Turns a sort by `$natural` into a hint, because it only sets the direction of the scan. Returns `None` for another sort.
+    pub fn of_natural_sort(sort: Doc<'_>, hint: Option<&Self>) -> Result<Option<Self>> {
+        if !sort.has("$natural") {
+            return Ok(None);
+        }
+        if sort.count() > 1 {
+            return Err(Error::bad_value(format!(
+                "Cannot include '$natural' in compound sort: {sort}"
+            )));
+        }
+        let direction = sort.get("$natural").as_num();
+        if !matches!(
+            direction.and_then(|direction| direction.to_i64_exact()),
+            Some(1 | -1)
+        ) {
+            return Err(Error::bad_value(
+                "$natural sort cannot be set to a value other than -1 or 1.",
+            ));
+        }
+        if hint.is_some() {
+            return Err(Error::bad_value("Cannot use a hint with $natural sort"));
+        }
+        Ok(Some(Self::of_document(DocBuf::from(sort))))
+    }
+
     /// Returns the hinted index. Fails if it does not exist or is hidden.
     pub(super) fn find(&self, facts: &Facts) -> Result<Hinted> {
         if let Self::Natural(direction) = self {
