@@ -11,7 +11,7 @@ use super::{Busy, Session, SessionId};
 use crate::clock::monotonic;
 use crate::engine::{Catalog, CommitConflict, LogTransaction, ReadPoint, Transaction};
 use crate::error::{Code, Error, Result};
-use crate::value::{ClusterTime, Millis};
+use crate::value::{ClusterTime, DocBuf, Millis};
 
 /// What the latest number of a session stands for.
 #[derive(Default)]
@@ -30,6 +30,7 @@ pub(super) struct OpenTransaction {
     info: TransactionInfo,
     /// It has opened cursors, which end with it.
     has_cursors: bool,
+    api: Option<DocBuf>,
 }
 
 /// What currentOp shows of a transaction.
@@ -69,6 +70,8 @@ pub struct TransactionStart<'a> {
     /// The logical time that it reads, if the client has given one.
     pub at: Option<ClusterTime>,
     pub level: Option<&'static str>,
+    /// The parameters with which its first command chooses an API.
+    pub api: Option<DocBuf>,
     pub now: Millis,
     /// How long it may last.
     pub lifetime_seconds: i64,
@@ -237,6 +240,7 @@ impl TransactionStart<'_> {
             },
             transaction,
             has_cursors: false,
+            api: self.api.clone(),
         }))
     }
 }
@@ -303,6 +307,14 @@ impl InTransaction {
     pub fn info(&self) -> Option<TransactionInfo> {
         match &self.state {
             TransactionState::Open(open) => Some(open.info),
+            _ => None,
+        }
+    }
+
+    /// Returns the API that the first command has chosen, if the transaction is open.
+    pub fn api(&self) -> Option<Option<&DocBuf>> {
+        match &self.state {
+            TransactionState::Open(open) => Some(open.api.as_ref()),
             _ => None,
         }
     }

@@ -149,6 +149,8 @@ impl<'a> Generic<'a> {
                 | b"startOrContinueTransaction"
                 | b"traceCtx"
                 | b"versionContext" => continue,
+                // Every command takes it; only writes that can be retried make use of it.
+                b"stmtId" if !command.facts.flags.has(Flags::RETRYABLE) => continue,
                 _ => {
                     own.push(elem);
                     continue;

@@ -84,6 +84,29 @@ pub fn check_same(get_more: Doc<'_>, opening: Doc<'_>) -> Result<()> {
     }
 }
 
+/// Returns the parameters of a command that chooses an API.
+pub fn chosen(command: Doc<'_>) -> Option<DocBuf> {
+    command.has("apiVersion").then(|| parameters(command))
+}
+
+/// Checks that a command uses the API of the transaction that it belongs to.
+pub fn check_transaction(name: &str, command: Doc<'_>, begun: Option<&DocBuf>) -> Result<()> {
+    let used = chosen(command);
+    if used.as_ref() == begun {
+        return Ok(());
+    }
+    let shown =
+        |chosen: Option<&DocBuf>| chosen.map_or_else(|| "{}".to_owned(), ToString::to_string);
+    Err(Error::new(
+        Code::APIMismatchError,
+        format!(
+            "API parameter mismatch: {name} used params {}, the transaction's first command used {}",
+            shown(used.as_ref()),
+            shown(begun)
+        ),
+    ))
+}
+
 fn parameters(command: Doc<'_>) -> DocBuf {
     DocBuf::build(|out| {
         for name in PARAMETERS {

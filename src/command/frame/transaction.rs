@@ -1,6 +1,6 @@
 //! Commands inside a multi-document transaction: which are allowed, and how they end.
 
-use super::{Call, Command, Context, Flags};
+use super::{Call, Command, Context, Flags, stable_api};
 use crate::error::{Code, Error, Result};
 use crate::session::{InTransaction, Joining, TransactionStart};
 use crate::value::Doc;
@@ -120,6 +120,7 @@ pub(super) fn joining<'a>(call: &Call<'a>, starts: bool) -> Joining<'a> {
             catalog: &call.context.catalog,
             at: concern.and_then(|concern| concern.at),
             level: concern.and_then(|concern| concern.known_level()),
+            api: stable_api::chosen(call.body()),
             now: call.now,
             lifetime_seconds: call.context.transaction_lifetime(),
         }),

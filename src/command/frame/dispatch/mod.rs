@@ -25,7 +25,7 @@ use super::task::RunningCommand;
 use super::write_concern::UnmetConcern;
 use super::{
     Access, Command, Context, Flags, Outcome, Task, cluster_time, collection_uuid, oplog, reply,
-    transaction,
+    stable_api, transaction,
 };
 use crate::clock::monotonic;
 use crate::command::{COMMANDS, cosmos};
@@ -410,7 +410,16 @@ fn join(
     let session = call.context.sessions.get(id, cached)?;
     let joining = transaction::joining(call, starts);
     match session.join(number, joining, call.now, call.client.id)? {
-        Ok(joined) => call.transaction = Some(joined),
+        Ok(joined) => {
+            let same = joined.api().map_or(Ok(()), |api| {
+                stable_api::check_transaction(call.command.name, call.body(), api)
+            });
+            if let Err(error) = same {
+                joined.keep();
+                return Err(error);
+            }
+            call.transaction = Some(joined);
+        }
         Err(busy) => return Ok(Some(busy)),
     }
     Ok(None)
