@@ -1,6 +1,6 @@
 //! `collMod`: changes the options of a collection or of one of its indexes.
 
-use super::create::{VALIDATION_ACTIONS, VALIDATION_LEVELS, wants_images};
+use super::create::{VALIDATION_ACTIONS, VALIDATION_LEVELS, check_images, wants_images};
 use super::{Access, Call, Command, Flags, Needs, Outcome, capped, collection_uuid, schema};
 use crate::args::{Arg, NUMBERS, fields};
 use crate::auth::Action;
@@ -62,13 +62,37 @@ impl CollMod {
             change: ModifyCollection::new(Namespace::new(call.database(), name)),
             refused: None,
         };
+        let mut others = 0;
         for arg in call.args().skip(1) {
             match arg.name() {
                 "collectionUUID" => collection_uuid::check(call, arg)?,
-                _ => changes.read(arg)?,
+                name => {
+                    others += usize::from(!matches!(name, "dryRun" | "index"));
+                    changes.read(arg)?;
+                }
             }
         }
+        changes.check_dry_run(others)?;
+        check_images(call.database(), changes.change.images == Some(true))?;
         Ok(changes)
+    }
+
+    /// Checks that a dry run does nothing but to look whether an index could become unique.
+    fn check_dry_run(&self, others: usize) -> Result<()> {
+        if !self.change.dry_run {
+            return Ok(());
+        }
+        let invalid = |why: &str| Err(Error::new(Code::InvalidOptions, why));
+        match &self.change.index {
+            None => invalid("dry run mode requires an valid index modification."),
+            Some(index) if !index.unique => {
+                invalid("dry run mode requires an index modification with unique: true.")
+            }
+            Some(index) if others > 0 || !index.is_only_unique() => invalid(
+                "unique: true cannot be combined with any other modification in dry run mode.",
+            ),
+            Some(_) => Ok(()),
+        }
     }
 
     fn read(&mut self, arg: Arg<'_>) -> Result<()> {

@@ -72,6 +72,7 @@ impl Create {
         for arg in call.args().skip(1) {
             create.read(arg)?;
         }
+        check_images(call.database(), create.keeps_images)?;
         Ok(create)
     }
 
@@ -250,8 +251,8 @@ fn or_missing(arg: Arg<'_>) -> ValueRef<'_> {
     }
 }
 
-/// Checks `storageEngine`. Only `wiredTiger` with no settings or an empty `configString` is accepted, because its settings have
-/// no meaning for documents in memory.
+/// Checks `storageEngine`. Only `wiredTiger` and `inMemory`, the name that `serverStatus` tells, are accepted, with no settings or
+/// an empty `configString`, because their settings have no meaning here.
 pub fn check_storage_engine(engines: Doc<'_>) -> Result<()> {
     for engine in engines {
         let Some(options) = engine.value.as_doc() else {
@@ -260,7 +261,7 @@ pub fn check_storage_engine(engines: Doc<'_>) -> Result<()> {
                 engine.name()
             )));
         };
-        if engine.name() != "wiredTiger" {
+        if !matches!(engine.name(), "wiredTiger" | "inMemory") {
             return Err(Error::new(
                 Code::InvalidOptions,
                 format!(
@@ -276,14 +277,18 @@ pub fn check_storage_engine(engines: Doc<'_>) -> Result<()> {
                 }
                 ("configString", Some("")) => {}
                 ("configString", _) => {
-                    return Err(Error::bad_value(
-                        "storageEngine.wiredTiger.configString has no meaning for documents in memory",
-                    ));
+                    return Err(Error::bad_value(format!(
+                        "storageEngine.{}.configString has no meaning for documents in memory",
+                        engine.name()
+                    )));
                 }
                 (name, _) => {
                     return Err(Error::new(
                         Code::InvalidOptions,
-                        format!("'{name}' is not a supported option in storageEngine.wiredTiger"),
+                        format!(
+                            "'{name}' is not a supported option in storageEngine.{}",
+                            engine.name()
+                        ),
                     ));
                 }
             }
@@ -303,6 +308,19 @@ pub(super) fn wants_images(command: &str, images: Doc<'_>) -> Result<bool> {
         }
     }
     crate::args::required(enabled, &path, "enabled")
+}
+
+/// Refuses images in the server's own databases.
+pub(super) fn check_images(database: &str, enabled: bool) -> Result<()> {
+    match database {
+        "admin" | "config" | "local" if enabled => Err(Error::new(
+            Code::InvalidOptions,
+            format!(
+                "changeStreamPreAndPostImages collection option is not supported on the {database} database"
+            ),
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Checks a collation. Returns `Ok(true)` for the simple collation, which is the same as no collation.

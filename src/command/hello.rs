@@ -180,6 +180,9 @@ fn announced(context: &Context) -> Result<Announced> {
 
 /// Stores the client metadata. A client may send it only once. It must be short and must name the driver.
 fn introduce(call: &Call<'_>, metadata: Doc<'_>) -> Result<()> {
+    if call.client.metadata().is_some() {
+        return Err(only_first());
+    }
     let most = match call.context.config.topology {
         Topology::Router => METADATA_OF_ROUTER,
         _ => METADATA,
@@ -228,12 +231,16 @@ fn introduce(call: &Call<'_>, metadata: Doc<'_>) -> Result<()> {
         }
     }
     if !call.client.introduce(metadata) {
-        return Err(Error::new(
-            Code::ClientMetadataCannotBeMutated,
-            "The client metadata document may only be sent in the first hello",
-        ));
+        return Err(only_first());
     }
     Ok(())
+}
+
+fn only_first() -> Error {
+    Error::new(
+        Code::ClientMetadataCannotBeMutated,
+        "The client metadata document may only be sent in the first hello",
+    )
 }
 
 /// Returns the compressors of the client that this server offers, without duplicates.

@@ -71,7 +71,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             "The dropTarget UUID cannot be given when renaming across databases",
         ));
     }
-    for (name, uuid) in [(to, rename.target_uuid), (from, rename.uuid)] {
+    for (name, uuid) in [(from, rename.uuid), (to, rename.target_uuid)] {
         if let Some(uuid) = uuid {
             collection_uuid::check_in(call, name.database(), name.collection(), uuid)?;
         }

@@ -380,6 +380,16 @@ impl<'a> IndexOptions<'a> {
     }
 
     fn index(self, name: &str, key: Doc<'_>, spec: Doc<'_>) -> Result<IndexSpec> {
+        if self.unique && self.prepare_unique {
+            let error = Error::new(
+                Code::CannotCreateIndex,
+                format!(
+                    "Invalid index specification {spec}; cannot create an index with the 'unique' option and the \
+                     'prepareUnique' option"
+                ),
+            );
+            return Err(in_specification(spec, error));
+        }
         let mut index = IndexSpec::new(name, DocBuf::from(key));
         index.unique = self.unique;
         index.prepare_unique = self.prepare_unique;

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use crate::args::to_i64;
 use crate::error::{Code, Error, Result};
-use crate::value::{Doc, DocBuf, DocBuilder, Type, Value, ValueRef, is_true};
+use crate::value::{Doc, DocBuf, DocBuilder, Num, Type, Value, ValueRef, is_true};
 
 /// The current values. setParameter writes them under the locks.
 pub struct Parameters {
@@ -293,7 +293,7 @@ impl ParameterKind {
             Self::Int(_, least, most) => {
                 let number = match value.as_bool() {
                     Some(flag) => i64::from(flag),
-                    None => to_i64(value).ok_or_else(|| {
+                    None => to_i64(value).filter(|_| !value.as_num().is_some_and(Num::is_nan)).ok_or_else(|| {
                         Error::bad_value(format!(
                             "Failed to set parameter {name}: expected a number, found a value of type {}",
                             value.ty().alias()

@@ -69,6 +69,18 @@ pub(super) struct Resolved {
     modified: ModifiedIndex,
 }
 
+// === impl ModifyIndex ===
+
+impl ModifyIndex {
+    /// Returns whether the index is to become unique and nothing else.
+    pub fn is_only_unique(&self) -> bool {
+        self.unique
+            && self.expire_after.is_none()
+            && self.hidden.is_none()
+            && self.prepare_unique.is_none()
+    }
+}
+
 // === impl ModifyCollection ===
 
 impl ModifyCollection {

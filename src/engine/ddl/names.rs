@@ -8,6 +8,8 @@ use crate::error::{Code, Error, Result};
 
 /// The longest namespace: database, dot and collection together.
 const MAX_NAMESPACE: usize = 255;
+/// The same in the server's own databases.
+const MAX_INTERNAL_NAMESPACE: usize = 512;
 
 const SYSTEM_PREFIX: &str = "system.";
 
@@ -88,9 +90,13 @@ fn check_special(database: &str, name: &str) -> Result<()> {
     if name.starts_with(SYSTEM_PREFIX) && !is_system(database, name) {
         return invalid(format!("Invalid system namespace: {database}.{name}"));
     }
-    if database.len() + 1 + name.len() > MAX_NAMESPACE {
+    let most = match database {
+        "admin" | "config" | "local" => MAX_INTERNAL_NAMESPACE,
+        _ => MAX_NAMESPACE,
+    };
+    if database.len() + 1 + name.len() > most {
         return invalid(format!(
-            "Fully qualified namespace is too long. Namespace: {database}.{name} Max: {MAX_NAMESPACE}"
+            "Fully qualified namespace is too long. Namespace: {database}.{name} Max: {most}"
         ));
     }
     Ok(())
