@@ -2,10 +2,10 @@
 
 use bson::{Bson, Document, doc};
 
-use super::collection::CollectionInfo;
+use super::collection::{self, CollectionInfo};
 use super::record::{is_named, number};
 use super::store::SettingsStore;
-use crate::error::{Code, Result};
+use crate::error::Result;
 use crate::ttl::{DefaultTtl, OwnTtl};
 use crate::upstream::HIDDEN_FIELD;
 
@@ -76,9 +76,16 @@ pub(super) async fn prepare(
         }
         _ => {}
     }
-    if !missing.is_empty() {
-        let create = doc! {"createIndexes": collection, "indexes": missing};
-        cluster.run(database, create).await?;
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let create = |indexes: &[Document]| doc! {"createIndexes": collection, "indexes": indexes};
+    if cluster.run(database, create(&missing)).await.is_err() {
+        // FerretDB has no hidden indexes. Whatever else was wrong is wrong again.
+        for index in &mut missing {
+            index.remove("hidden");
+        }
+        cluster.run(database, create(&missing)).await?;
     }
     Ok(())
 }
@@ -104,13 +111,12 @@ pub(super) async fn follow(
     }
     for index in gone {
         let drop = doc! {"dropIndexes": collection, "index": index};
-        match cluster.run(database, drop).await {
-            Err(error)
-                if !matches!(error.code(), Code::IndexNotFound | Code::NamespaceNotFound) =>
-            {
+        if let Err(error) = cluster.run(database, drop).await {
+            // Somebody else may have dropped it. And the reply of FerretDB cannot be read by the driver: its `ok` is a boolean.
+            let left = collection::find(cluster, database, collection).await?;
+            if has(&left, index) {
                 return Err(error);
             }
-            _ => {}
         }
     }
     Ok(())

@@ -29,7 +29,7 @@ use super::collection::CollectionInfo;
 use super::record::{SettingRecord, is_named};
 use crate::error::{Code, Error, Result};
 use crate::upstream::{Ask, Lost};
-use crate::value::{Doc, DocBuf, DocBuilder, ValueRef};
+use crate::value::{Doc, DocBuf, DocBuilder, ValueRef, is_true};
 use crate::wire::Request;
 
 /// The database that a request names.
@@ -103,8 +103,7 @@ async fn ask_once_free(
 
 /// Returns whether the cluster did what it was asked.
 fn is_ok(reply: &Bytes) -> bool {
-    let ok = Doc::new(reply).get("ok").as_num();
-    ok.is_some_and(|ok| ok.to_f64() == 1.0)
+    is_true(Doc::new(reply).get("ok"))
 }
 
 /// Returns a reply with these numbers instead of the cluster's.
