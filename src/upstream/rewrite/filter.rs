@@ -43,5 +43,5 @@ pub fn prepared(
         variables: &["$$ROOT", "$$CURRENT"],
         hidden,
     }
-    .apply(filter)
+    .apply_to_filter(filter)
 }

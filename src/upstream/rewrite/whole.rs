@@ -3,7 +3,7 @@
 
 use super::naming::{computes_name, contains};
 use crate::error::{Error, Result};
-use crate::value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Type, Value, ValueRef};
+use crate::value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Elem, Type, Value, ValueRef};
 
 /// Replaces variables that hold a whole document, inside expressions.
 pub struct WithoutHidden<'a> {
@@ -15,8 +15,21 @@ pub struct WithoutHidden<'a> {
 // === impl WithoutHidden ===
 
 impl WithoutHidden<'_> {
-    /// Returns the filter or the projection with its variables replaced, or `None` if it has none of them.
+    /// Returns a projection or a stage with its variables replaced, or `None` if it has none of them.
     pub fn apply(&self, spec: Doc<'_>) -> Result<Option<DocBuf>> {
+        self.changed(spec, Self::document)
+    }
+
+    /// The same for a filter. Only its `$expr` holds an expression; everywhere else such a text is a value.
+    pub fn apply_to_filter(&self, filter: Doc<'_>) -> Result<Option<DocBuf>> {
+        self.changed(filter, Self::filter)
+    }
+
+    fn changed(
+        &self,
+        spec: Doc<'_>,
+        write: impl Fn(&Self, Doc<'_>, &mut DocBuilder<'_>),
+    ) -> Result<Option<DocBuf>> {
         let bytes = spec.bytes();
         // A name that is computed could be that of a hidden field.
         if contains(bytes, b"$getField") && contains_computed(ValueRef::document(spec)) {
@@ -30,31 +43,62 @@ impl WithoutHidden<'_> {
         }
         let mut out = Vec::with_capacity(bytes.len() + 128);
         let mut doc = DocBuilder::begin(&mut out);
-        self.document(spec, &mut doc);
+        write(self, spec, &mut doc);
         doc.end();
         Ok(Some(DocBuf::from_bytes(out)))
     }
 
-    fn document(&self, doc: Doc<'_>, out: &mut DocBuilder<'_>) {
-        for elem in doc {
-            let name = elem.name();
-            match elem.value.ty() {
-                _ if name == "$literal" || name == "$elemMatch" => {
+    fn filter(&self, filter: Doc<'_>, out: &mut DocBuilder<'_>) {
+        for elem in filter {
+            match (elem.name(), elem.value.as_array()) {
+                ("$expr", _) => self.element(elem, out),
+                (name @ ("$and" | "$or" | "$nor"), Some(parts)) => {
+                    let mut nested = out.array(name);
+                    for part in parts {
+                        match part.value.as_doc() {
+                            Some(part) => {
+                                let mut filter = nested.doc();
+                                self.filter(part, &mut filter);
+                                filter.end();
+                            }
+                            None => {
+                                nested.push(part.value);
+                            }
+                        }
+                    }
+                    nested.end();
+                }
+                (name, _) => {
                     out.put(name, elem.value);
                 }
-                Type::Document => {
-                    let mut nested = out.doc(name);
-                    self.document(Doc::new(elem.value.data()), &mut nested);
-                    nested.end();
-                }
-                Type::Array => {
-                    let mut nested = out.array(name);
-                    self.array(Doc::new(elem.value.data()), &mut nested);
-                    nested.end();
-                }
-                _ => {
-                    out.put(name, self.value(elem.value).as_ref());
-                }
+            }
+        }
+    }
+
+    fn document(&self, doc: Doc<'_>, out: &mut DocBuilder<'_>) {
+        for elem in doc {
+            self.element(elem, out);
+        }
+    }
+
+    fn element(&self, elem: Elem<'_>, out: &mut DocBuilder<'_>) {
+        let name = elem.name();
+        match elem.value.ty() {
+            _ if name == "$literal" || name == "$elemMatch" => {
+                out.put(name, elem.value);
+            }
+            Type::Document => {
+                let mut nested = out.doc(name);
+                self.document(Doc::new(elem.value.data()), &mut nested);
+                nested.end();
+            }
+            Type::Array => {
+                let mut nested = out.array(name);
+                self.array(Doc::new(elem.value.data()), &mut nested);
+                nested.end();
+            }
+            _ => {
+                out.put(name, self.value(elem.value).as_ref());
             }
         }
     }
