@@ -12,7 +12,12 @@ pub trait Ask: Send {
     /// Sends a command and returns the reply document. It may be the cluster's error.
     fn ask(&mut self, request: Request) -> impl Future<Output = Result<Bytes, Lost>> + Send;
 
-    /// The same with Sundown's own rights, where those of the client are others. The command has no session.
+    /// Returns whether commands are sent with the rights of a client, which are other than Sundown's own.
+    fn is_bound(&self) -> bool {
+        false
+    }
+
+    /// Sends a command with Sundown's own rights. It has no session.
     fn ask_as_sundown(
         &mut self,
         request: Request,

@@ -203,6 +203,10 @@ impl Ask for Relay {
         Box::pin(self.persist(&request, failed)).await
     }
 
+    fn is_bound(&self) -> bool {
+        self.bound
+    }
+
     async fn ask_as_sundown(&mut self, request: Request) -> Result<Bytes, Lost> {
         match self.bound {
             true => Ok(self.slot.cluster.run(&request).await?),

@@ -77,9 +77,12 @@ async fn ended_documents_make_way_with_sundowns_rights() {
         {"resource": carts, "actions": ["find", "insert", "update"]},
     ]};
     let user = doc! {"createUser": "ann", "pwd": "tea", "roles": ["writer"]};
-    for command in [role, user] {
+    let reader =
+        doc! {"createUser": "ben", "pwd": "milk", "roles": [{"role": "read", "db": "shop"}]};
+    for command in [role, user, reader] {
         root.database("admin").run_command(command).await.unwrap();
     }
+    let stored = root.database("shop").collection::<Document>("carts");
     let clock = Clock::frozen(Millis(1_893_456_000_000));
     let server = Sundown::start(clients_log_in(&uri), clock.clone()).await;
     let server = server.unwrap();
@@ -93,6 +96,20 @@ async fn ended_documents_make_way_with_sundowns_rights() {
     clock.advance(10_000);
     insert(&ann, 1).await.unwrap();
     clock.advance(10_000);
+    // One that may not write makes nothing go away.
+    let ben = connect(&server, "ben:milk", "?retryWrites=false").await;
+    let shop = ben.database("shop");
+    let change = doc! {"$set": {"a": 1}};
+    let merge = doc! {"$merge": {"into": "carts"}};
+    for write in [
+        doc! {"update": "carts", "updates": [{"q": {"_id": 1}, "u": &change, "upsert": true}]},
+        doc! {"findAndModify": "carts", "query": {"_id": 1}, "update": &change, "upsert": true},
+        doc! {"aggregate": "carts", "pipeline": [merge], "cursor": {}},
+    ] {
+        let refused = shop.run_command(write).await.unwrap_err().to_string();
+        assert!(refused.contains("not authorized"), "{refused}");
+    }
+    assert_eq!(stored.count_documents(doc! {}).await.unwrap(), 1);
     let carts = ann.database("shop").collection::<Document>("carts");
     let upserted = carts.update_one(doc! {"_id": 1}, doc! {"$set": {"a": 1}});
     let upserted = upserted.upsert(true).await.unwrap();

@@ -46,6 +46,7 @@ pub async fn run<A: Ask, B: Rulebook>(
             rules: &rules,
             now: moment.now,
             command: Doc::EMPTY,
+            untried: true,
         };
         takeover.drain(ask).await?;
     }

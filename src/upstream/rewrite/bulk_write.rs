@@ -54,6 +54,7 @@ pub async fn run<A: Ask, B: Rulebook>(
                 true => request.body(),
                 false => Doc::EMPTY,
             },
+            untried: true,
         };
         if book.has_unique_keys(db, collection) {
             takeover.drain(ask).await?;

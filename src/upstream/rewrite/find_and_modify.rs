@@ -66,13 +66,13 @@ pub async fn run<A: Ask>(
     if !predicate.is_none() {
         let transaction = in_transaction(command) && target.has_unique_keys;
         if transaction && !is_true(command.get("remove")) {
-            takeover.drain(ask).await?;
+            takeover.ahead().drain(ask).await?;
         } else if upsert {
             let ended = Ended {
                 filter,
                 collation: command.get("collation"),
             };
-            takeover.delete(ask, [ended]).await?;
+            takeover.ahead().delete(ask, [ended]).await?;
         }
         if transaction || upsert {
             body = with_fields(body.as_doc(), &started(command));

@@ -325,6 +325,7 @@ impl<'t> RuledCollection<'t> {
             rules: self.rules,
             now: moment.now,
             command: request.body(),
+            untried: false,
         }
     }
 }

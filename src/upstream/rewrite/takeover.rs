@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use crate::error::Code;
 use crate::upstream::{Ask, CollectionRules};
 use crate::value::{Doc, DocBuf, Millis, Type, ValueRef};
 use crate::wire::Request;
@@ -17,6 +18,8 @@ pub struct Takeover<'a> {
     pub now: Millis,
     /// The client's command.
     pub command: Doc<'a>,
+    /// The cluster has not been asked for the client's write, so it is not known whether the client may write at all.
+    pub untried: bool,
 }
 
 /// Fields of the client's command that its deletes share.
@@ -49,6 +52,14 @@ impl Takeover<'_> {
     pub fn outside(&self) -> Self {
         Self {
             command: Doc::EMPTY,
+            ..*self
+        }
+    }
+
+    /// Returns the way to delete before the client's write is tried.
+    pub fn ahead(&self) -> Self {
+        Self {
+            untried: true,
             ..*self
         }
     }
@@ -89,10 +100,12 @@ impl Takeover<'_> {
             return Ok(0);
         }
         let request = Request::new(body.into_bytes());
-        let reply = match self.in_transaction() {
+        let reply = match self.in_transaction() || !ask.is_bound() {
             true => ask.ask(request).await?,
-            // That an ended document makes way is no act of the client.
-            false => Box::pin(ask.ask_as_sundown(request)).await?,
+            false => match Box::pin(self.delete_for_client(ask, request)).await? {
+                Some(reply) => reply,
+                None => return Ok(0),
+            },
         };
         let answer = Doc::new(&reply);
         if !super::run::is_ok(answer) {
@@ -106,6 +119,53 @@ impl Takeover<'_> {
             .as_num()
             .map_or(0, |n| n.to_i64_saturating());
         Ok(deleted.unsigned_abs())
+    }
+
+    /// Deletes for a client that is logged in to the cluster itself. An ended document makes way also for one that may write and
+    /// not delete: then Sundown does it. Returns `None` if the client may not write: the cluster will refuse its command.
+    async fn delete_for_client<A: Ask>(
+        &self,
+        ask: &mut A,
+        request: Request,
+    ) -> Result<Option<Bytes>, Stop> {
+        let reply = ask.ask(request.clone()).await?;
+        if !is_unauthorized(&reply) {
+            return Ok(Some(reply));
+        }
+        let may_write = !self.untried
+            || !is_unauthorized(&ask.ask(self.update_nothing()).await?)
+            || !is_unauthorized(&ask.ask(self.insert_nothing()).await?);
+        match may_write {
+            true => Ok(Some(ask.ask_as_sundown(request).await?)),
+            false => Ok(None),
+        }
+    }
+
+    /// Returns an update that matches no document.
+    fn update_nothing(&self) -> Request {
+        let body = DocBuf::build(|out| {
+            out.put_str("update", self.collection);
+            let mut updates = out.array("updates");
+            let mut update = updates.doc();
+            update.put_doc("q", EndedPredicate::none().ended(Doc::EMPTY).as_doc());
+            update.doc("u").doc("$unset").put_i32("_", 1);
+            update.end();
+            updates.end();
+            out.put_str("$db", self.database);
+        });
+        Request::new(body.into_bytes())
+    }
+
+    /// Returns an insert that fails after the rights were checked: an `_id` is never an array.
+    fn insert_nothing(&self) -> Request {
+        let body = DocBuf::build(|out| {
+            out.put_str("insert", self.collection);
+            let mut documents = out.array("documents");
+            documents.doc().array("_id").end();
+            documents.end();
+            out.put_str("$db", self.database);
+        });
+        Request::new(body.into_bytes())
     }
 
     /// Deletes everything that has ended.
@@ -134,6 +194,11 @@ impl Takeover<'_> {
         });
         self.delete(ask, ended).await
     }
+}
+
+fn is_unauthorized(reply: &Bytes) -> bool {
+    let code = Doc::new(reply).get("code").as_i32();
+    code.map(Code::numbered) == Some(Code::Unauthorized)
 }
 
 /// Returns the filter for the document that holds the key of a duplicate key error.

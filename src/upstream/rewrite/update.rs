@@ -69,7 +69,7 @@ pub async fn run<A: Ask>(
     before.everything |= target.has_unique_keys && transaction;
     let mut fields = Vec::new();
     if before.everything {
-        Box::pin(takeover.drain(ask)).await?;
+        Box::pin(takeover.ahead().drain(ask)).await?;
         fields = started(request.body());
     } else if !before.upserts.is_empty() && !predicate.is_none() {
         let upserts = before.upserts.iter().filter_map(|at| updates.get(*at));
@@ -77,7 +77,7 @@ pub async fn run<A: Ask>(
             filter: doc_or_empty(*update, "q"),
             collation: update.get("collation"),
         });
-        Box::pin(takeover.delete(ask, ended)).await?;
+        Box::pin(takeover.ahead().delete(ask, ended)).await?;
         fields = started(request.body());
     }
     let batch = Batch {
