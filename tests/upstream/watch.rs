@@ -123,6 +123,35 @@ async fn the_clients_stages_see_nothing_hidden() {
             .collect();
         assert_eq!(names, [Bson::from("_id"), last.into()]);
     }
+    // With variables of the command, and with `$redact`, which may leave an event out.
+    let prune = doc! {"$cond": [{"$eq": ["$documentKey._id", "$$unwanted"]}, "$$PRUNE", "$$KEEP"]};
+    // The cursor stays in its session.
+    let mut session = front.db.client().start_session().await.unwrap();
+    let open = doc! {
+            "aggregate": "carts",
+            "pipeline": [
+                {"$changeStream": {}},
+                {"$redact": prune},
+                {"$project": {"key": "$documentKey._id", "text": "$$text"}},
+            ],
+            "let": {"unwanted": 3, "text": "t"},
+            "collation": {"locale": "simple"},
+            "cursor": {},
+    };
+    let opened = front.db.run_command(open).session(&mut session);
+    let reply = opened.await.unwrap();
+    for id in [3, 4] {
+        front.carts().insert_one(doc! {"_id": id}).await.unwrap();
+    }
+    let id = reply.get_document("cursor").unwrap().get_i64("id").unwrap();
+    let more = doc! {"getMore": id, "collection": "carts", "maxTimeMS": 20_000};
+    let more = front.db.run_command(more).session(&mut session);
+    let reply = more.await.unwrap();
+    let batch = reply.get_document("cursor").unwrap();
+    let batch = batch.get_array("nextBatch").unwrap();
+    let mut event = batch[0].as_document().unwrap().clone();
+    event.remove("_id");
+    assert_eq!((batch.len(), event), (1, doc! {"key": 4, "text": "t"}));
     // The token of an event must stay, and some stages are not allowed.
     let unset = front
         .db
@@ -204,7 +233,10 @@ async fn a_get_more_waits_for_an_event_that_the_client_sees() {
         .await
         .unwrap();
     let open = doc! {"aggregate": "carts", "pipeline": [{"$changeStream": {}}], "cursor": {}};
-    let opened = front.run(open).await;
+    // The cursor stays in its session.
+    let mut session = front.db.client().start_session().await.unwrap();
+    let opened = front.db.run_command(open).session(&mut session);
+    let opened = opened.await.unwrap();
     let id = opened
         .get_document("cursor")
         .unwrap()
@@ -218,7 +250,8 @@ async fn a_get_more_waits_for_an_event_that_the_client_sees() {
         .unwrap();
     let start = monotonic();
     let more = doc! {"getMore": id, "collection": "carts", "maxTimeMS": 700};
-    let reply = front.run(more).await;
+    let more = front.db.run_command(more).session(&mut session);
+    let reply = more.await.unwrap();
     let took = monotonic() - start;
     let cursor = reply.get_document("cursor").unwrap();
     assert_eq!(cursor.get_array("nextBatch").unwrap(), &[]);

@@ -25,9 +25,6 @@ use crate::wire::Request;
 /// How long the cluster waits for an event if the client does not say.
 const AWAITED: Duration = Duration::from_secs(1);
 
-/// Options of the command that concern the client's stages, and that stages have only in the cluster.
-const NOT_HERE: [&str; 2] = ["collation", "let"];
-
 /// A change stream as the commands of one client see it.
 struct Watch<'a, A> {
     settings: &'a RuleSettings,
@@ -72,14 +69,16 @@ impl<A: Ask> Watch<'_, A> {
         let meets_rules =
             stage.looks_up() || stage.resumes() || stage.scope.has_rules(self.settings).await?;
         let stages = match meets_rules {
-            true => EventStages::parse(&stage.later)?,
+            true => {
+                let lets = command.get("let").as_doc().unwrap_or(Doc::EMPTY);
+                EventStages::parse(&stage.later, lets, self.settings.now())?
+            }
             false => None,
         };
-        let mut refused = NOT_HERE.iter().filter(|name| command.has(name));
-        if let (Some(_), Some(name)) = (&stages, refused.next()) {
-            return Err(Error::not_implemented(format!(
-                "'{name}' in a change stream that sees a collection with a TTL, in front of a cluster,"
-            ))
+        if stages.is_some() && has_order(command.get("collation")) {
+            return Err(Error::not_implemented(
+                "'collation' in a change stream that sees a collection with a TTL, in front of a cluster,",
+            )
             .into());
         }
         let sent = match stages {
@@ -253,6 +252,13 @@ fn has_to_resume() -> Error {
         Code::CursorNotFound,
         "a collection that the change stream sees has got a TTL, so the stream has to be resumed",
     )
+}
+
+/// Returns whether a collation compares strings otherwise than byte by byte.
+fn has_order(collation: ValueRef<'_>) -> bool {
+    collation.as_doc().is_some_and(|collation| {
+        !collation.is_empty() && collation.get("locale").as_str() != Some("simple")
+    })
 }
 
 /// Returns what is left of a time limit.

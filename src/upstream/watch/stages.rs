@@ -1,32 +1,33 @@
 //! The client's stages behind `$changeStream`.
 
 use crate::error::{Code, Error, Result};
-use crate::query::stage::Transform;
-use crate::query::{Filter, Scope, Vars};
+use crate::query::expr::check_depth;
+use crate::query::stage::{Pipeline, Stage, StageContext};
+use crate::query::{Scope, Vars, bind_let};
 use crate::upstream::rewrite::root;
 use crate::value::{ArrayBuilder, ClusterTime, Doc, Elem, Millis, ValueRef, equal};
 
 /// The stages, parsed.
-#[derive(Default)]
-pub struct EventStages(Vec<EventStage>);
-
-enum EventStage {
-    Match(Filter),
-    Map(Transform),
+pub struct EventStages {
+    stages: Pipeline,
+    /// The variables of the command, and the time at which the stream was opened.
+    vars: Vars,
 }
 
-/// Stages that MongoDB allows in a change stream, and that map one event to one event.
-const MAPS: &[&str] = &[
+/// Stages that MongoDB allows in a change stream, and that turn one event into one event or none.
+const ALLOWED: &[&str] = &[
     "$addFields",
+    "$match",
     "$project",
+    "$redact",
     "$replaceRoot",
     "$replaceWith",
     "$set",
     "$unset",
 ];
 
-/// Stages that MongoDB allows, too. They are not built here.
-const REFUSED: &[&str] = &["$changeStreamSplitLargeEvent", "$redact"];
+/// A stage that MongoDB allows, too. The tokens of its fragments can only be made by the cluster.
+const REFUSED: &str = "$changeStreamSplitLargeEvent";
 
 /// Fields of an event in which nothing is hidden: the cluster may select events by them.
 const OPEN: &[&str] = &[
@@ -43,47 +44,54 @@ const OPEN: &[&str] = &[
 // === impl EventStages ===
 
 impl EventStages {
-    /// Parses the stages. Returns `None` if one of them is not allowed in a change stream: the cluster refuses it.
-    pub fn parse(stages: &[Elem<'_>]) -> Result<Option<Self>> {
-        let scope = Scope::new();
-        let mut parsed = Vec::new();
+    /// Parses the stages, which may use the variables of the command. Returns `None` if one of them is not allowed in a change
+    /// stream: the cluster refuses it.
+    pub fn parse(stages: &[Elem<'_>], lets: Doc<'_>, now: Millis) -> Result<Option<Self>> {
+        let mut bytes = Vec::new();
+        let mut all = ArrayBuilder::begin(&mut bytes);
         for stage in stages {
-            let stage = stage.value.as_doc().filter(|stage| stage.count() == 1);
-            let Some(stage) = stage.and_then(Doc::first) else {
-                return Ok(None);
-            };
-            match (stage.name(), stage.value.as_doc()) {
-                ("$match", Some(filter)) => {
-                    parsed.push(EventStage::Match(Filter::parse(filter, &scope)?));
-                }
-                (name, _) if MAPS.contains(&name) => {
-                    let mut map = Transform::default();
-                    map.push(name, stage.value, &scope)?;
-                    parsed.push(EventStage::Map(map));
-                }
-                (name, _) if REFUSED.contains(&name) => {
-                    return Err(Error::not_implemented(format!(
-                        "{name} in a change stream that sees a collection with a TTL, in front of a cluster,"
-                    )));
-                }
-                _ => return Ok(None),
+            let spec = stage.value.as_doc().filter(|stage| stage.count() == 1);
+            let name = spec.and_then(Doc::first).map_or("", |stage| stage.name());
+            if name == REFUSED {
+                return Err(Error::not_implemented(format!(
+                    "{name} in a change stream that sees a collection with a TTL, in front of a cluster,"
+                )));
             }
+            if !ALLOWED.contains(&name) {
+                return Ok(None);
+            }
+            all.push(stage.value);
         }
-        Ok(Some(Self(parsed)))
+        all.end();
+        let vars = Vars::at(now).with_cluster_time(ClusterTime::first_of(now));
+        let (scope, vars) = bind_let(&vars, &Scope::new(), lets)?;
+        // They read events, whatever the stream watches.
+        let place = StageContext::new(&scope, "", Some(""));
+        let stages = Pipeline::parse(Doc::new(&bytes), &place)?;
+        Ok(Some(Self { stages, vars }))
     }
 
     /// Returns what the client gets of an event. `None` if a stage leaves it out.
     pub fn apply(&self, event: Doc<'_>, now: Millis) -> Result<Option<Vec<u8>>> {
-        let vars = Vars::at(now).with_cluster_time(ClusterTime::first_of(now));
+        let vars = self.vars.moved_to(now);
         let mut current = event.bytes().to_vec();
-        for stage in &self.0 {
-            match stage {
-                EventStage::Match(filter) => {
+        for step in self.stages.steps() {
+            match &step.stage {
+                Stage::Match(filter) => {
                     if !filter.matches(Doc::new(&current), &vars)? {
                         return Ok(None);
                     }
                 }
-                EventStage::Map(map) => current = map.apply(Doc::new(&current), &vars)?,
+                Stage::StageOp(op) => {
+                    let mut next = Vec::new();
+                    let map = op.as_map().ok_or_else(|| unmapped(step.row.name))?;
+                    if !map.apply(Doc::new(&current), &vars, &mut next)? {
+                        return Ok(None);
+                    }
+                    check_depth(ValueRef::document(Doc::new(&next)))?;
+                    current = next;
+                }
+                _ => return Err(unmapped(step.row.name)),
             }
         }
         let token = event.get("_id");
@@ -98,6 +106,14 @@ impl EventStages {
         }
         Ok(Some(current))
     }
+}
+
+/// No stage that is allowed does more than map an event.
+fn unmapped(stage: &str) -> Error {
+    Error::new(
+        Code::InternalError,
+        format!("{stage} cannot run in a change stream"),
+    )
 }
 
 /// Writes those of the first stages by which the cluster may select events before it sends them.
