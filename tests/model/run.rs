@@ -31,8 +31,6 @@ pub struct Run {
     last: Option<(Document, Document)>,
     session: bson::Uuid,
     transaction: i64,
-    /// The number of dropped indexes. A drop may end a cursor.
-    dropped: u64,
 }
 
 /// An open cursor, and the rows that it must and may return.
@@ -44,7 +42,8 @@ struct Cursor {
     /// The documents that matched then, and as the command sees them.
     due: Vec<(Stored, Document)>,
     returned: Vec<u64>,
-    dropped: u64,
+    /// An index of its collection was dropped since it was opened. It may have read that index, and ends then.
+    index_dropped: bool,
     with_ts: bool,
     /// The cluster may have read the rows before they are asked for, and so return a document that was deleted meanwhile.
     reads_ahead: bool,
@@ -84,7 +83,6 @@ impl Run {
             last: None,
             session: bson::Uuid::new(),
             transaction: 0,
-            dropped: 0,
         }
     }
 
@@ -162,9 +160,8 @@ impl Run {
             return Ok(());
         };
         match verb.as_str() {
-            "dropIndexes" => self.dropped += 1,
-            // Declared: the indexes that serve a default go with it.
-            "collMod" if in_front_of_cluster() => self.dropped += 1,
+            "dropIndexes" => self.drop_index(command),
+            "collMod" if in_front_of_cluster() && drops_index(command) => self.drop_index(command),
             // A collection that is replaced by another loses its cursors.
             "aggregate" if command.to_string().contains("$out") => {
                 self.cursors = [const { None }; SLOTS];
@@ -233,7 +230,7 @@ impl Run {
             opened: self.model.commands,
             due: found,
             returned: Vec::new(),
-            dropped: self.dropped,
+            index_dropped: false,
             with_ts,
             reads_ahead: reads_ahead(command),
             switched: self.switched,
@@ -243,6 +240,14 @@ impl Run {
             .map_err(|problem| format!("{command}\n  {problem}"))?;
         self.cursors[slot] = (id != 0).then_some(cursor);
         Ok(())
+    }
+
+    /// Notes that an index of a collection is dropped, for the cursors that are open.
+    fn drop_index(&mut self, command: &Document) {
+        let collection = command.values().next().and_then(Bson::as_str);
+        for cursor in self.cursors.iter_mut().flatten() {
+            cursor.index_dropped |= Some(cursor.collection.as_str()) == collection;
+        }
     }
 
     fn more(&mut self, slot: usize, size: i32) -> StepResult {
@@ -263,7 +268,7 @@ impl Run {
         if let Some((code, _)) = failure(&reply) {
             // An index that the cursor reads was dropped, or a capped collection has removed the document at the cursor's
             // position.
-            let gone = code == 175 && self.dropped > cursor.dropped;
+            let gone = code == 175 && cursor.index_dropped;
             let lost = code == 136 && cursor.collection == CAPPED;
             return if gone || lost {
                 Ok(())
@@ -399,6 +404,13 @@ impl Cursor {
         }
         Ok(())
     }
+}
+
+/// Returns whether a collMod drops an index in a cluster. Declared: those that serve a default go with it. And a genuine mongod
+/// ends the cursors that read an index whose expiry is changed, as if it were dropped.
+fn drops_index(command: &Document) -> bool {
+    let switches_off = command.get("defaultTtl") == Some(&Bson::Null);
+    switches_off || (genuine_cluster().is_some() && command.contains_key("index"))
 }
 
 /// Returns whether a cluster may read documents long before it returns them, with or without Sundown: to sort them, or, if it
