@@ -100,6 +100,16 @@ impl CommandRules {
         Ok(Self { rules })
     }
 
+    /// Returns whether the rules are the same now. Waits for the cluster where they are not known.
+    pub async fn still_holds(&self, settings: &RuleSettings) -> Result<bool> {
+        for ((database, collection), rules) in &self.rules {
+            if settings.rules(database, collection).await? != *rules {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Returns whether the command passes as it is.
     pub fn is_none(&self) -> bool {
         self.rules.iter().all(|(_, rules)| rules.is_none())

@@ -13,6 +13,7 @@ mod relay;
 mod retry;
 pub mod rewrite;
 mod rules;
+mod ruling;
 mod schema;
 pub mod settings;
 mod statistics;

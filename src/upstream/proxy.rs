@@ -7,14 +7,14 @@ use std::sync::Arc;
 use super::CollectionRules;
 use super::ask::{Ask, Lost};
 use super::cluster::Cluster;
-use super::command_rules::LoadedCommand;
 use super::relay::{LinkSlot, Relay, RelayCounters};
-use super::rewrite::{self, CursorRules, Moment, ViewCursors, check_database};
+use super::rewrite::{self, CursorRules, ViewCursors, check_database};
+use super::ruling::{Ruling, answered, is_read};
 use super::schema;
-use super::settings::{RuleSettings, SettingsOptions};
+use super::settings::{KnownAt, RuleSettings, SettingsOptions};
 use super::statistics;
 use super::status;
-use super::watch::{self, OpenStreams};
+use super::watch::OpenStreams;
 use crate::clock::Clock;
 use crate::command::{self, Announced, Commands, Context, Route, find};
 use crate::config::{Config, UpstreamLogin};
@@ -29,15 +29,8 @@ pub struct Proxy {
     local: Commands,
     cluster: Arc<Cluster>,
     counters: Arc<RelayCounters>,
-    settings: RuleSettings,
-    /// The open cursors whose rows are changed on their way.
-    cursors: Arc<CursorRules>,
-    /// The open cursors of views.
-    views: Arc<ViewCursors>,
-    /// The open change streams.
-    streams: Arc<OpenStreams>,
+    ruling: Arc<Ruling>,
     login: UpstreamLogin,
-    expose_ts: bool,
 }
 
 /// The handler's side of a connection.
@@ -78,11 +71,13 @@ impl Proxy {
             local: Commands::new(context),
             cluster,
             counters: Arc::default(),
-            settings,
-            cursors: Arc::default(),
-            views: Arc::default(),
-            streams: Arc::default(),
-            expose_ts: config.expose_ts,
+            ruling: Arc::new(Ruling {
+                settings,
+                cursors: CursorRules::default(),
+                views: ViewCursors::default(),
+                streams: OpenStreams::default(),
+                expose_ts: config.expose_ts,
+            }),
             login: login.unwrap_or_default(),
         }
     }
@@ -108,73 +103,47 @@ impl Proxy {
                 Ok(document) => document,
                 Err(lost) => return lost.answer(),
             };
-            let streaming = exhausts && has_more(Doc::new(&document));
-            Ok(Answer {
-                document,
-                streaming,
-            })
+            Ok(answered(document, exhausts))
         })
     }
 
     /// Runs a command that reads or writes documents, under the rules of its collections.
     fn documents(&self, connection: &ProxyConnection, request: Request) -> Answering {
+        let known = self.ruling.settings.known_now();
         match self.glance(&request) {
-            Glance::Passes => return self.forward(connection, request),
-            Glance::OneCollection(rules) => return self.on_one(connection, request, rules),
-            Glance::Unknown => {}
+            Glance::Passes if is_read(&request) => self.read_as_it_is(connection, request, known),
+            Glance::Passes => self.forward(connection, request),
+            Glance::OneCollection(rules) => self.on_one(connection, request, rules, known),
+            Glance::Unknown => {
+                let mut relay = self.relay(connection);
+                let ruling = Arc::clone(&self.ruling);
+                let exhausts = request.exhaust_allowed;
+                Box::pin(async move { ruling.answer(&mut relay, request, exhausts).await })
+            }
         }
+    }
+
+    /// Passes a read on, of a collection without rules. If it may have got some meanwhile, it is read again.
+    fn read_as_it_is(
+        &self,
+        connection: &ProxyConnection,
+        request: Request,
+        known: KnownAt,
+    ) -> Answering {
         let mut relay = self.relay(connection);
-        let settings = self.settings.clone();
-        let cursors = Arc::clone(&self.cursors);
-        let views = Arc::clone(&self.views);
-        let streams = Arc::clone(&self.streams);
-        let expose_ts = self.expose_ts;
+        let ruling = Arc::clone(&self.ruling);
         let exhausts = request.exhaust_allowed;
         Box::pin(async move {
-            let watched = watch::run(&settings, &mut relay, &request, &streams, expose_ts);
-            if let Some(reply) = watched.await {
-                relay.count_rewritten();
-                return match reply {
-                    Ok(document) => Ok(Answer::of(document)),
-                    Err(lost) => lost.answer(),
-                };
-            }
-            let loaded = LoadedCommand::load(&settings, request, (&cursors, &views)).await;
-            let (request, book, of_view) = match loaded {
-                Ok(loaded) => (loaded.request, loaded.rules, loaded.reply),
-                Err(error) => return Lost::Error(error).answer(),
+            let document = match relay.ask(request.clone()).await {
+                Ok(document) => document,
+                Err(lost) => return lost.answer(),
             };
-            if !book.is_none() {
-                relay.count_rewritten();
+            if !ruling.settings.is_known_since(known) {
+                let none = CollectionRules::NONE;
+                let read = (&request, document, &none);
+                return Box::pin(ruling.confirmed(&mut relay, read, exhausts)).await;
             }
-            let moment = Moment {
-                now: settings.now(),
-                expose_ts,
-            };
-            if let Some(reply) = statistics::stage(&settings, &mut relay, &request, &book).await {
-                return match reply {
-                    Ok(document) => Ok(Answer::of(document)),
-                    Err(lost) => lost.answer(),
-                };
-            }
-            let replaced = match schema::Replaced::begin(&settings, &request, &book).await {
-                Ok(replaced) => replaced,
-                Err(error) => return Lost::Error(error).answer(),
-            };
-            let reply = rewrite::run(&mut relay, request, &book, moment, &cursors).await;
-            match replaced.end(reply).await {
-                Ok(document) => {
-                    let document = match of_view {
-                        Some(of_view) => of_view.shown(document, &views),
-                        None => document,
-                    };
-                    Ok(Answer {
-                        streaming: exhausts && has_more(Doc::new(&document)),
-                        document,
-                    })
-                }
-                Err(lost) => lost.answer(),
-            }
+            Ok(answered(document, exhausts))
         })
     }
 
@@ -184,22 +153,24 @@ impl Proxy {
         connection: &ProxyConnection,
         request: Request,
         rules: Arc<CollectionRules>,
+        known: KnownAt,
     ) -> Answering {
         let mut relay = self.relay(connection);
         relay.count_rewritten();
-        let moment = Moment {
-            now: self.settings.now(),
-            expose_ts: self.expose_ts,
-        };
-        let cursors = Arc::clone(&self.cursors);
+        let ruling = Arc::clone(&self.ruling);
+        let moment = ruling.moment();
         let exhausts = request.exhaust_allowed;
+        let again = is_read(&request).then(|| request.clone());
         Box::pin(async move {
-            match rewrite::run_on_one(&mut relay, request, &rules, moment, &cursors).await {
-                Ok(document) => Ok(Answer {
-                    streaming: exhausts && has_more(Doc::new(&document)),
-                    document,
-                }),
-                Err(lost) => lost.answer(),
+            let cursors = &ruling.cursors;
+            let ran = rewrite::run_on_one(&mut relay, request, &rules, moment, cursors).await;
+            match (ran, again) {
+                (Ok(document), Some(again)) if !ruling.settings.is_known_since(known) => {
+                    let read = (&again, document, &*rules);
+                    Box::pin(ruling.confirmed(&mut relay, read, exhausts)).await
+                }
+                (Ok(document), _) => Ok(answered(document, exhausts)),
+                (Err(lost), _) => lost.answer(),
             }
         })
     }
@@ -207,7 +178,7 @@ impl Proxy {
     /// Runs a command that creates, changes, lists or drops collections, indexes or databases.
     fn schema(&self, connection: &ProxyConnection, request: Request) -> Answering {
         let mut relay = self.relay(connection);
-        let settings = self.settings.clone();
+        let settings = self.ruling.settings.clone();
         Box::pin(async move {
             match schema::run(&settings, &mut relay, request).await {
                 Ok(document) => Ok(Answer::of(document)),
@@ -219,7 +190,7 @@ impl Proxy {
     /// Answers with sizes and counts.
     fn statistics(&self, connection: &ProxyConnection, request: Request) -> Answering {
         let mut relay = self.relay(connection);
-        let settings = self.settings.clone();
+        let settings = self.ruling.settings.clone();
         Box::pin(async move {
             match statistics::run(&settings, &mut relay, request).await {
                 Ok(document) => Ok(Answer::of(document)),
@@ -231,7 +202,7 @@ impl Proxy {
     /// Sets parameters of the cluster. The one that switches its TTL monitor switches the sweeper, too.
     fn parameter(&self, connection: &ProxyConnection, request: Request) -> Answering {
         let mut relay = self.relay(connection);
-        let settings = self.settings.clone();
+        let settings = self.ruling.settings.clone();
         Box::pin(async move {
             let enabled = request.body().get("ttlMonitorEnabled");
             let enabled = (!enabled.is_missing()).then(|| is_true(enabled));
@@ -284,15 +255,17 @@ impl Proxy {
             }
             b"getMore" => {
                 let id = first.value.as_i64().unwrap_or_default();
-                let changes_rows =
-                    self.views.contains(id) || self.streams.contains(id) || self.cursors.has(id);
+                let ruling = &self.ruling;
+                let changes_rows = ruling.views.contains(id)
+                    || ruling.streams.contains(id)
+                    || ruling.cursors.has(id);
                 if changes_rows {
                     return Glance::Unknown;
                 }
                 body.get("collection").as_str()
             }
             b"killCursors" => {
-                return match self.cursors.is_empty() {
+                return match self.ruling.cursors.is_empty() {
                     true => Glance::Passes,
                     false => Glance::Unknown,
                 };
@@ -303,7 +276,7 @@ impl Proxy {
         let (Some(database), Some(collection)) = (body.get("$db").as_str(), collection) else {
             return Glance::Unknown;
         };
-        let known = self.settings.look_up(database, collection, |rules| {
+        let known = self.ruling.settings.look_up(database, collection, |rules| {
             if rules.is_none() {
                 Glance::Passes
             } else if is_alone && rules.view.is_none() {
@@ -317,7 +290,7 @@ impl Proxy {
 
     /// Passes a command on of which nothing is known, if no collection of its database has a TTL.
     fn without_ttl(&self, connection: &ProxyConnection, request: Request) -> Answering {
-        let settings = self.settings.clone();
+        let settings = self.ruling.settings.clone();
         let mut relay = self.relay(connection);
         Box::pin(async move {
             let database = request.body().get("$db").as_str().unwrap_or_default();
@@ -344,7 +317,7 @@ impl Proxy {
     /// Answers serverStatus: the cluster's, with a section about the connection to it.
     fn status(&self, connection: &ProxyConnection, request: Request) -> Answering {
         let mut relay = self.relay(connection);
-        let settings = self.settings.clone();
+        let settings = self.ruling.settings.clone();
         Box::pin(async move {
             let reply = match relay.ask(request).await {
                 Ok(reply) => reply,
@@ -408,12 +381,6 @@ impl Proxy {
 
 /// The fields of a hello, and of its reply, by which a login begins.
 const LOGIN_FIELDS: [&str; 2] = ["saslSupportedMechs", "speculativeAuthenticate"];
-
-/// Returns whether the reply has a cursor that is still open.
-fn has_more(reply: Doc<'_>) -> bool {
-    let cursor = reply.get("cursor").as_doc();
-    cursor.is_some_and(|cursor| cursor.get("id").as_i64().is_some_and(|id| id != 0))
-}
 
 impl Handler for Proxy {
     type Connection = ProxyConnection;
@@ -494,21 +461,6 @@ impl Handler for Proxy {
             Route::WithoutTtl => self.without_ttl(connection, request),
             _ => self.forward(connection, request),
         }))
-    }
-}
-
-// === impl Lost ===
-
-impl Lost {
-    fn answer(self) -> Result<Answer, Hangup> {
-        match self {
-            Self::Error(error) => {
-                let mut reply = Vec::new();
-                error.write_reply(&mut reply);
-                Ok(Answer::of(reply.into()))
-            }
-            Self::Hangup(hangup) => Err(hangup),
-        }
     }
 }
 

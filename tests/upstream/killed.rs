@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use bson::{Document, doc};
+use bson::{Bson, Document, doc};
+use futures_util::TryStreamExt;
 use mongodb::{Client as Driver, Collection, Database};
 use sundown::clock::monotonic;
 
@@ -232,4 +233,146 @@ async fn a_sweep_is_continued_by_another() {
         sweeper.get_i64("deletedDocuments").unwrap() > 0
     })
     .await;
+}
+
+/// The collection of that name, as the cluster knows it.
+async fn identity(direct: &Driver) -> Bson {
+    let list = doc! {"listCollections": 1, "filter": {"name": "carts"}};
+    let listed = direct.database("shop").run_command(list).await.unwrap();
+    let rows = listed.get_document("cursor").unwrap();
+    let carts = rows.get_array("firstBatch").unwrap()[0].as_document();
+    let info = carts.unwrap().get_document("info").unwrap();
+    info.get("uuid").unwrap().clone()
+}
+
+/// Lets the cluster wait in the middle of an `$out`, or go on.
+async fn hold_out(direct: &Driver, mode: &str) {
+    let hold = doc! {"configureFailPoint": "hangWhileBuildingDocumentSourceOutBatch", "mode": mode};
+    direct.database("admin").run_command(hold).await.unwrap();
+}
+
+/// A collection with a rule, and one from which `$out` replaces it. Its documents say which one they are from.
+async fn begin_out(pair: &Pair) -> tokio::task::JoinHandle<mongodb::error::Result<Document>> {
+    let first = &pair.first;
+    first
+        .run(doc! {"create": "carts", "defaultTtl": 1_000})
+        .await;
+    first.carts().insert_one(doc! {"from": 1}).await.unwrap();
+    let source = first.db.collection::<Document>("source");
+    let rows = [doc! {"from": 2}, doc! {"from": 2, "ttl": 1}];
+    source.insert_many(rows).await.unwrap();
+    // The other one knows the old collection.
+    assert_eq!(shown(&pair.second).await, [doc! {"from": 1}]);
+    let out = doc! {"aggregate": "source", "pipeline": [{"$out": "carts"}], "cursor": {}};
+    let db = first.db.clone();
+    tokio::spawn(async move { db.run_command(out).await })
+}
+
+/// What a client sees of the documents.
+async fn shown(front: &Front) -> Vec<Document> {
+    let carts = front.carts();
+    let rows = carts.find(doc! {}).projection(doc! {"_id": 0});
+    let mut rows: Vec<Document> = rows.await.unwrap().try_collect().await.unwrap();
+    for row in &mut rows {
+        row.remove("ttl");
+    }
+    rows.dedup();
+    rows
+}
+
+/// Waits until the one that is left has ended the change, and checks that the rule holds for the collection that is there now.
+async fn check_rule(pair: &Pair, direct: &Driver, from: i32) {
+    eventually("the change is over", async || {
+        // Whatever is there, nothing hidden is seen.
+        let rows = shown(&pair.second).await;
+        let named = |row: &Document| row.keys().all(|name| name == "from");
+        assert!(rows.iter().all(named), "{rows:?}");
+        let record = record(direct).await;
+        !record.contains_key("next") && record.get("uuid") == Some(&identity(direct).await)
+    })
+    .await;
+    assert_eq!(pair.second.default_ttl().await, Some(1_000));
+    let carts = pair.second.carts();
+    carts.insert_one(doc! {"from": 3, "ttl": 1}).await.unwrap();
+    eventually("documents end by the rule", async || {
+        shown(&pair.second).await == [doc! {"from": from}]
+    })
+    .await;
+    let stored = direct.database("shop").collection::<Document>("carts");
+    let unstamped = stored.count_documents(doc! {"_sundown": {"$exists": false}});
+    assert_eq!(unstamped.await.unwrap(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_out_that_dies_with_its_sundown_leaves_the_rule() {
+    let Some(mut pair) = Pair::start("an_out_that_dies_with_its_sundown").await else {
+        return;
+    };
+    let direct = pair.direct().await;
+    hold_out(&direct, "alwaysOn").await;
+    let out = begin_out(&pair).await;
+    eventually("the $out has begun", async || {
+        record(&direct).await.contains_key("arriving")
+    })
+    .await;
+    pair.first.process.kill();
+    assert!(out.await.unwrap().is_err());
+    // The cluster notices that nobody waits for the reply.
+    check_rule(&pair, &direct, 1).await;
+    hold_out(&direct, "off").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_out_whose_reply_is_lost_hands_the_rule_over() {
+    let Some(mut pair) = Pair::start("an_out_whose_reply_is_lost").await else {
+        return;
+    };
+    let direct = pair.direct().await;
+    hold_out(&direct, "alwaysOn").await;
+    let out = begin_out(&pair).await;
+    eventually("the $out has begun", async || {
+        record(&direct).await.contains_key("arriving")
+    })
+    .await;
+    let old = identity(&direct).await;
+    pair.first.process.signal("-STOP");
+    hold_out(&direct, "off").await;
+    eventually("the collection is replaced", async || {
+        identity(&direct).await != old
+    })
+    .await;
+    pair.first.process.kill();
+    assert!(out.await.unwrap().is_err());
+    check_rule(&pair, &direct, 2).await;
+}
+
+/// The cluster does not notice that the Sundown is gone, as when a machine loses its power, and goes on with the `$out` when
+/// another Sundown has given up waiting for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_out_that_outlives_its_sundown_hands_the_rule_over() {
+    let Some(mut pair) = Pair::start("an_out_that_outlives_its_sundown").await else {
+        return;
+    };
+    let direct = pair.direct().await;
+    hold_out(&direct, "alwaysOn").await;
+    let out = begin_out(&pair).await;
+    eventually("the $out has begun", async || {
+        record(&direct).await.contains_key("arriving")
+    })
+    .await;
+    let old = identity(&direct).await;
+    pair.first.process.signal("-STOP");
+    eventually("the other has given it up", async || {
+        assert_eq!(shown(&pair.second).await, [doc! {"from": 1}]);
+        !record(&direct).await.contains_key("next")
+    })
+    .await;
+    hold_out(&direct, "off").await;
+    eventually("the collection is replaced", async || {
+        identity(&direct).await != old
+    })
+    .await;
+    check_rule(&pair, &direct, 2).await;
+    pair.first.process.kill();
+    assert!(out.await.unwrap().is_err());
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use bson::{Bson, Document, doc};
 use futures_util::TryStreamExt;
@@ -196,6 +197,28 @@ async fn a_rule_set_through_one_sundown_holds_for_all() {
         .unwrap();
     front.clock.advance(5_000);
     assert_eq!(front.carts().count_documents(doc! {}).await.unwrap(), 0);
+    // The lists show it at once, too, and the counts of indexes.
+    for (by, seen_by, default) in [
+        (&front.db, &other, Some(7)),
+        (&other, &front.db, Some(8)),
+        (&front.db, &other, None),
+    ] {
+        let change = doc! {"collMod": "carts", "defaultTtl": default};
+        by.run_command(change).await.unwrap();
+        let list = doc! {"listCollections": 1, "filter": {"name": "carts"}};
+        let listed = seen_by.run_command(list).await.unwrap();
+        let rows = listed
+            .get_document("cursor")
+            .unwrap()
+            .get_array("firstBatch");
+        let row = rows.unwrap()[0].as_document().unwrap();
+        let options = row.get_document("options").unwrap();
+        assert_eq!(options.get_i32("defaultTtl").ok(), default);
+    }
+    let index = doc! {"key": {"a": 1}, "name": "a_1"};
+    let create = doc! {"createIndexes": "carts", "indexes": [index]};
+    let created = other.run_command(create).await.unwrap();
+    assert_eq!(created.get_i32("numIndexesAfter").ok(), Some(2));
 }
 
 /// While `$out` replaces the collection over and over, other clients read it through both Sundowns.
@@ -253,6 +276,102 @@ async fn a_collection_has_its_rules_while_it_is_replaced() {
         let carts = db.collection::<Document>("carts");
         assert_eq!(carts.count_documents(doc! {}).await.unwrap(), 0);
     }
+}
+
+/// A read that is under way when a collection with a rule gets the name finds that collection, and is read again under its rule.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_that_meets_a_renamed_collection_sees_nothing_hidden() {
+    let test = "a_read_that_meets_a_renamed_collection_sees_nothing_hidden";
+    let Some(front) = Front::start(Kind::Set(1), test).await else {
+        return;
+    };
+    // It acknowledges changes soon, so that the rename does not take long.
+    let mut config = in_front_of(&front.cluster.uri());
+    config.upstream.as_mut().unwrap().renewal = Duration::from_millis(100);
+    let server = Sundown::start(config, front.clock.clone()).await.unwrap();
+    let other = driver(&server, "").await.database("shop");
+    let direct = mongodb::Client::with_uri_str(front.cluster.uri()).await;
+    let admin = direct.unwrap().database("admin");
+    // A name that is free, that of a collection without rules, and that of one with another rule.
+    for (round, target) in ["free", "plain", "ruled"].into_iter().enumerate() {
+        let known: Collection<Document> = other.collection(target);
+        if target == "ruled" {
+            front
+                .run(doc! {"create": target, "defaultTtl": 1_000})
+                .await;
+        }
+        if target != "free" {
+            known.insert_one(doc! {"_id": 0}).await.unwrap();
+        }
+        front.run(doc! {"create": "carts", "defaultTtl": 10}).await;
+        let rows_of = [doc! {"_id": 1, "ttl": 1}, doc! {"_id": 2}];
+        front.carts().insert_many(rows_of).await.unwrap();
+        front.clock.advance(1_000);
+        known.find_one(doc! {}).await.unwrap();
+        // The cluster is slow to begin with the next read of that name.
+        let read = if round == 1 { "aggregate" } else { "find" };
+        let slow = doc! {
+            "configureFailPoint": "failCommand",
+            "mode": {"times": 1},
+            "data": {
+                "failCommands": [read],
+                "namespace": format!("shop.{target}"),
+                "blockConnection": true,
+                "blockTimeMS": 5_000,
+            },
+        };
+        admin.run_command(slow).await.unwrap();
+        let reader = tokio::spawn(async move {
+            let cursor = match read {
+                "find" => known.find(doc! {}).await,
+                _ => known.aggregate([doc! {"$match": {}}]).await,
+            };
+            rows(cursor).await
+        });
+        // It must have been sent.
+        tokio::time::sleep(Duration::from_millis(500)).await; // real time: another process waits
+        let rename = doc! {
+            "renameCollection": "shop.carts", "to": format!("shop.{target}"), "dropTarget": true,
+        };
+        let client = front.db.client().database("admin");
+        client.run_command(rename).await.unwrap();
+        let found = reader.await.unwrap();
+        let old = vec![doc! {"_id": 0}];
+        assert!(
+            found == [doc! {"_id": 2}] || found == old,
+            "{target}: {found:?}"
+        );
+        assert_ne!(found, old, "{target}: the read was over too soon");
+    }
+}
+
+/// What one Sundown makes unique is unique for the others: ended documents make way before a transaction meets them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_that_becomes_unique_is_known_to_all() {
+    let test = "a_key_that_becomes_unique_is_known_to_all";
+    let Some(front) = Front::start(Kind::Set(1), test).await else {
+        return;
+    };
+    let (_other, other) = connect(&front.cluster, &front.clock).await;
+    let index = doc! {"key": {"k": 1}, "name": "k_1"};
+    front.run(doc! {"create": "carts", "defaultTtl": 10}).await;
+    front
+        .run(doc! {"createIndexes": "carts", "indexes": [index]})
+        .await;
+    let there: Collection<Document> = other.collection("carts");
+    there.insert_one(doc! {"_id": 1, "k": 1}).await.unwrap();
+    for change in ["prepareUnique", "unique"] {
+        front
+            .run(doc! {"collMod": "carts", "index": {"name": "k_1", change: true}})
+            .await;
+    }
+    front.clock.advance(10_000);
+    let mut session = other.client().start_session().await.unwrap();
+    session.start_transaction().await.unwrap();
+    let insert = there.insert_one(doc! {"_id": 2, "k": 1});
+    insert.session(&mut session).await.unwrap();
+    session.commit_transaction().await.unwrap();
+    assert_eq!(front.carts().count_documents(doc! {}).await.unwrap(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -94,9 +94,9 @@ impl RuleSettings {
         now: Millis,
     ) -> Result<u64> {
         let namespace = format!("{database}.{collection}");
-        let mut deleted = delete_ended(&self.0.cluster, &namespace, rules, now).await?;
+        let mut deleted = delete_ended(&self.0.cluster, &namespace, rules, now, None).await?;
         if let Some((former, until)) = rules.former_at(now) {
-            deleted += delete_ended(&self.0.cluster, &namespace, former, until).await?;
+            deleted += delete_ended(&self.0.cluster, &namespace, former, until, None).await?;
         }
         let counter = &self.0.sweeper.deleted;
         counter.fetch_add(deleted, Ordering::Relaxed);

@@ -67,6 +67,12 @@ pub struct SettingsOptions {
     pub patience: Duration,
 }
 
+/// What was known of the settings at some moment.
+#[derive(Debug, Clone, Copy)]
+pub struct KnownAt {
+    generation: u64,
+}
+
 /// The settings of all collections of a cluster. Clones share them.
 #[derive(Clone)]
 pub struct RuleSettings(Arc<Inner>);
@@ -164,6 +170,22 @@ impl RuleSettings {
         let now = lease.now();
         let usable = lease.holds(now);
         usable.then(|| cache.look_up(database, collection, now, read))?
+    }
+
+    /// Returns what is known now, to be compared later.
+    #[inline]
+    pub fn known_now(&self) -> KnownAt {
+        KnownAt {
+            generation: self.0.cache.generation(),
+        }
+    }
+
+    /// Returns whether rules that were looked up after this moment are certainly the same still: no change of any settings is
+    /// known, and none is made without this Sundown's knowledge.
+    #[inline]
+    pub fn is_known_since(&self, then: KnownAt) -> bool {
+        let Inner { lease, cache, .. } = &*self.0;
+        cache.generation() == then.generation && lease.holds(lease.now())
     }
 
     /// Returns the rules of a collection as they are at some moment during this call. Take the command's `now` after it.

@@ -78,10 +78,11 @@ impl SettingRecord {
 
     /// Returns the settings that belong to the collection with this UUID: those of another collection of the name are void.
     pub fn of(&self, uuid: Option<[u8; 16]>) -> Option<&Self> {
-        match self.uuid == uuid {
-            true => Some(self),
+        match (&self.arriving, uuid) {
             // Also before it has come: a command that finds no collection now may meet it.
-            false => self.arriving.as_deref(),
+            (Some(arriving), None) => Some(arriving),
+            _ if self.uuid == uuid => Some(self),
+            (arriving, _) => arriving.as_deref(),
         }
     }
 
@@ -89,6 +90,7 @@ impl SettingRecord {
     pub fn handed_over(&self) -> Box<Self> {
         Box::new(Self {
             uuid: None,
+            revision: 0,
             former: None,
             dates: None,
             arriving: None,
@@ -412,6 +414,12 @@ mod tests {
         let arriving = record.of(Some([2; 16])).map(|arriving| arriving.default);
         assert_eq!(arriving, Some(DefaultTtl::Never));
         assert_eq!(record.of(None), record.of(Some([2; 16])));
+        // A name that is free.
+        let free = SettingRecord {
+            arriving: record.arriving.clone(),
+            ..SettingRecord::new("db.d")
+        };
+        assert_eq!(free.of(None), record.of(None));
     }
 
     #[test]

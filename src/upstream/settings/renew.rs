@@ -130,6 +130,18 @@ impl Inner {
         (copy.settings.get(namespace).cloned(), epoch)
     }
 
+    /// Returns the settings of a collection as they are at some moment during this call: while a change is announced, and until
+    /// this Sundown knows that it is over, only the record tells.
+    pub async fn current(&self, namespace: &str) -> Result<Option<Arc<SettingRecord>>> {
+        self.hold_lease().await?;
+        match self.known(namespace).0 {
+            Some(known) if known.next.is_some() => {
+                Ok(self.cluster.setting(namespace).await?.map(Arc::new))
+            }
+            known => Ok(known),
+        }
+    }
+
     /// Returns the collections of a database that have settings.
     pub fn names_in(&self, database: &str) -> Vec<String> {
         let copy = self.copy.read();

@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use bson::{Bson, DateTime, doc};
+use tokio::sync::MutexGuard;
 
 use super::Inner;
 use super::change::{delete, delete_ended, ended};
 use super::physical::{self, OWN_INDEX};
 use super::record::SettingRecord;
-use super::store::{SLICE, SettingsStore};
+use super::store::{RecordWrite, SLICE, SettingsStore};
 use crate::error::Result;
 use crate::ttl::{OwnTtl, TS_FIELD};
 use crate::upstream::{CollectionRules, HIDDEN_FIELD};
@@ -36,6 +37,12 @@ pub(super) struct Sweeper {
     pub passes: AtomicU64,
     pub deleted: AtomicU64,
     pub stamped: AtomicU64,
+}
+
+/// The sweep of one collection, under the settings with which it began.
+pub(super) struct Sweep<'a> {
+    inner: &'a Inner,
+    setting: &'a SettingRecord,
 }
 
 /// Sweeps, as long as the settings are in use.
@@ -67,6 +74,23 @@ impl Default for Sweeper {
             deleted: AtomicU64::new(0),
             stamped: AtomicU64::new(0),
         }
+    }
+}
+
+// === impl Sweep ===
+
+impl<'a> Sweep<'a> {
+    /// Waits for the turn to write to the collection. `None` if the settings no longer hold: there may be another collection of
+    /// that name by now.
+    ///
+    /// Whoever announces a change waits for a heartbeat of this Sundown, and every heartbeat waits for the turn. So nothing is
+    /// installed, dropped or renamed while it is held.
+    pub async fn hold(&self) -> Option<MutexGuard<'a, ()>> {
+        let turn = self.inner.turn.lock().await;
+        let (known, _) = self.inner.known(&self.setting.namespace);
+        let is_current = known.is_some_and(|known| *known == *self.setting);
+        let holds = is_current && self.inner.lease.holds(self.inner.lease.now());
+        holds.then_some(turn)
     }
 }
 
@@ -104,23 +128,35 @@ impl Inner {
         let (database, name) = namespace.split_once('.').unwrap_or((namespace, ""));
         let found = self.find(database, name).await?;
         if found.uuid != setting.uuid {
+            if setting.arriving.is_some() && found.uuid.is_some() {
+                // Those who expected it are gone. A change takes the settings over.
+                self.begin(database, name).await?.close().await?;
+            }
             return Ok(());
         }
         // An author may have died before the indexes followed its change.
         physical::prepare(&self.cluster, namespace, &found, setting.default).await?;
         physical::follow(&self.cluster, namespace, &found, setting.default).await?;
         let stores_ts = !self.cluster.kind().await?.keeps_ts;
+        let stamped;
+        let mut sweep = Sweep {
+            inner: self,
+            setting,
+        };
         if setting.unstamped || thorough {
-            self.stamp(database, name, setting.since, stores_ts).await?;
+            self.stamp(database, name, &sweep, stores_ts).await?;
         }
         if setting.unstamped {
-            // If somebody has changed the record meanwhile, the next pass does it.
-            let stamped = SettingRecord {
+            // If somebody has changed the record meanwhile, the next pass does the rest.
+            stamped = SettingRecord {
                 unstamped: false,
                 revision: setting.revision + 1,
                 ..setting.clone()
             };
-            self.write(&stamped).await?;
+            if self.write(&stamped).await? == RecordWrite::Outdated {
+                return Ok(());
+            }
+            sweep.setting = &stamped;
         }
         if !setting.is_on() {
             return Ok(());
@@ -132,8 +168,8 @@ impl Inner {
         let at = Millis(self.time.now().0.saturating_sub(late));
         let rules = setting.rules(Vec::new(), stores_ts);
         let deleted = match thorough {
-            true => delete_ended(&self.cluster, namespace, &rules, at).await?,
-            false => self.delete_own(database, name, &rules, at).await?,
+            true => delete_ended(&self.cluster, namespace, &rules, at, Some(&sweep)).await?,
+            false => self.delete_own(database, name, &rules, at, &sweep).await?,
         };
         self.sweeper.deleted.fetch_add(deleted, Ordering::Relaxed);
         Ok(())
@@ -147,6 +183,7 @@ impl Inner {
         name: &str,
         rules: &CollectionRules,
         at: Millis,
+        sweep: &Sweep<'_>,
     ) -> Result<u64> {
         let Some(ended) = ended(rules, at) else {
             return Ok(0);
@@ -172,6 +209,9 @@ impl Inner {
                 };
                 let rows = self.cluster.rows(database, find).await?;
                 let is_last = rows.len() < SLICE as usize;
+                let Some(_turn) = sweep.hold().await else {
+                    return Ok(deleted);
+                };
                 let count = match rows.is_empty() {
                     true => 0,
                     false => delete(&self.cluster, database, name, rows, &ended).await?,
@@ -206,9 +246,10 @@ impl Inner {
         &self,
         database: &str,
         name: &str,
-        since: Millis,
+        sweep: &Sweep<'_>,
         stores_ts: bool,
     ) -> Result<()> {
+        let since = sweep.setting.since;
         let missing = doc! {HIDDEN_FIELD: {"$exists": false}};
         let mut stamp = doc! {HIDDEN_FIELD: DateTime::from_millis(since.0)};
         if stores_ts {
@@ -232,6 +273,9 @@ impl Inner {
                 "update": name,
                 "updates": [{"q": query, "u": {"$set": stamp.clone()}, "multi": true}],
                 "bypassDocumentValidation": true,
+            };
+            let Some(_turn) = sweep.hold().await else {
+                return Ok(());
             };
             let reply = self.cluster.run(database, update).await?;
             let count = u64::try_from(reply.get_i32("nModified").unwrap_or(0)).unwrap_or(0);

@@ -4,6 +4,7 @@ use bson::{Bson, DateTime, Document, doc};
 
 use super::super::record::document;
 use super::super::store::{SLICE, SettingsStore};
+use super::super::sweep::Sweep;
 use crate::error::{Code, Result};
 use crate::ttl::{DefaultTtl, OwnTtl};
 use crate::upstream::{CollectionRules, DateRule, HIDDEN_FIELD};
@@ -75,7 +76,8 @@ fn own_ttl() -> Document {
     }}
 }
 
-/// Deletes everything that has ended under these rules at this moment. Returns how many documents that were.
+/// Deletes everything that has ended under these rules at this moment. Returns how many documents that were. A sweep stops
+/// when its settings no longer hold.
 ///
 /// The deletes are confirmed by a majority: one that is rolled back later would bring documents back.
 pub(in crate::upstream::settings) async fn delete_ended(
@@ -83,6 +85,7 @@ pub(in crate::upstream::settings) async fn delete_ended(
     namespace: &str,
     rules: &CollectionRules,
     at: Millis,
+    sweep: Option<&Sweep<'_>>,
 ) -> Result<u64> {
     let (database, collection) = namespace.split_once('.').unwrap_or((namespace, ""));
     let Some(ended) = ended(rules, at) else {
@@ -100,6 +103,13 @@ pub(in crate::upstream::settings) async fn delete_ended(
         let rows = SettingsStore::slice(&mut cursor).await?;
         if rows.is_empty() {
             return Ok(deleted);
+        }
+        let mut _turn = None;
+        if let Some(sweep) = sweep {
+            _turn = match sweep.hold().await {
+                None => return Ok(deleted),
+                held => held,
+            };
         }
         deleted += delete(cluster, database, collection, rows, &ended).await?;
     }

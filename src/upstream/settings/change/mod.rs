@@ -92,6 +92,17 @@ impl Inner {
             let found = collection::find(&self.cluster, database, collection).await?;
             let setting = match stored {
                 Some(stored) if stored.uuid == found.uuid => stored,
+                // The collection has come after those who expected it were gone.
+                Some(SettingRecord {
+                    arriving: Some(arriving),
+                    revision,
+                    ..
+                }) if found.uuid.is_some() => SettingRecord {
+                    namespace: namespace.clone(),
+                    uuid: found.uuid,
+                    revision,
+                    ..*arriving
+                },
                 // The settings of another collection of that name are void.
                 other => SettingRecord {
                     uuid: found.uuid,
@@ -314,6 +325,7 @@ impl SettingChange {
             &self.setting.namespace,
             &former.rules,
             former.until,
+            None,
         )
         .await?;
         Ok(())
@@ -377,10 +389,15 @@ impl SettingChange {
 
     /// Ends the change: from now on the settings may be used from the copy again.
     pub async fn close(&mut self) -> Result<()> {
+        self.close_expecting(None).await
+    }
+
+    /// The same, while a collection with these settings may still get the name.
+    async fn close_expecting(&mut self, arriving: Option<Box<SettingRecord>>) -> Result<()> {
         let closed = SettingRecord {
             next: None,
             former: None,
-            arriving: None,
+            arriving,
             dates: None,
             ..self.setting.clone()
         };

@@ -101,6 +101,11 @@ impl SettingChange {
             }
             None => self.drain().await?,
         }
-        self.close().await
+        // The cluster may still be at work on an `$out`, for a Sundown that it does not know to be gone. The new collection
+        // will have the settings that hold now.
+        let arriving = self.setting.arriving.clone();
+        let same = self.setting.handed_over();
+        self.close_expecting(arriving.filter(|arriving| *arriving == same))
+            .await
     }
 }

@@ -34,14 +34,13 @@ pub async fn create_indexes(
     let (database, name) = (database(request)?, collection(request)?);
     let wanted = CreateIndexesArgs::parse(request)?;
     let rules = settings.rules(database, name).await?;
-    let (known, _) = settings.0.known(&format!("{database}.{name}"));
     if wanted.default.is_none() && !wanted.expires {
         // Before a key must be unique, every Sundown has to know that ended documents may hold it.
         let announced = match wanted.has_unique() && !rules.is_none() {
             true => Some(settings.0.begin(database, name).await?),
             false => None,
         };
-        let reply = match known {
+        let reply = match settings.0.current(&format!("{database}.{name}")).await? {
             Some(setting) => create_plain(settings, ask, request, &wanted, &setting).await,
             None => ask_once_free(settings, ask, request.clone()).await,
         };

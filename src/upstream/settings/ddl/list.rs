@@ -40,7 +40,7 @@ pub async fn list_indexes(
     let found = settings.0.find(database, name).await?;
     let namespace = format!("{database}.{name}");
     let setting = settings.0.cluster.setting(&namespace).await?;
-    let setting = setting.filter(|stored| stored.uuid == found.uuid);
+    let setting = setting.and_then(|stored| stored.of(found.uuid).cloned());
     let setting = setting.unwrap_or_default();
     // With includeIndexBuildInfo each index is wrapped.
     let wrapped = listed
@@ -98,18 +98,17 @@ pub async fn list_collections(
         Ok(listed) => listed,
         Err(reply) => return Ok(reply),
     };
-    let known = settings.0.copy.read().settings.clone();
     let vars = Vars::at(settings.now());
     let mut rows = Vec::new();
     for mut row in std::mem::take(&mut listed.rows) {
         let name = row.get_str("name").unwrap_or_default();
-        let setting = known.get(&format!("{database}.{name}"));
+        let setting = settings.0.current(&format!("{database}.{name}")).await?;
         let uuid = row
             .get_document("info")
             .ok()
             .and_then(|info| info.get("uuid"));
         let uuid = uuid.and_then(read_uuid);
-        if let Some(setting) = setting.filter(|setting| setting.uuid == uuid) {
+        if let Some(setting) = setting.as_ref().and_then(|setting| setting.of(uuid)) {
             show_settings(&mut row, setting);
         }
         if filter.matches(DocBuf::from(&row).as_doc(), &vars)? {
