@@ -13,7 +13,7 @@ use super::shared::NumberedChange;
 use super::versions::{Claims, OwnWrite, OwnWrites, ToldWrite, TransactionId};
 use super::writer::{AllKeys, Before, New, NewTtl};
 use super::{LogOp, NoDelta, RecordId, Refused, UpdateDelta, Writer, Written};
-use crate::ttl::OwnTtl;
+use crate::ttl::{End, OwnTtl};
 use crate::value::{Doc, DocBuf};
 use crate::wait::Wait;
 
@@ -111,10 +111,20 @@ impl Writer<'_> {
         delta: &dyn UpdateDelta,
     ) -> Result<Option<Written>, Refused> {
         let own = self.begin_buffered()?;
-        self.check_record(own, id)?;
         let Some(stored) = self.visible(id) else {
             return Ok(None);
         };
+        // As in MongoDB, a document that stays the same is not written. But one that can end lives longer by it.
+        if matches!(new, New::Same) && stored.end == End::NEVER {
+            let len = stored.bytes.len();
+            self.with_own(own, |buffer| buffer.touch(id));
+            return Ok(Some(Written {
+                before: before.ts,
+                ts: self.now,
+                len,
+            }));
+        }
+        self.check_record(own, id)?;
         let bytes = match new {
             New::Same => stored.bytes.to_vec(),
             New::Patch(patch) => {
@@ -245,7 +255,7 @@ impl Writer<'_> {
             None => {}
         }
         let as_of = self.at.as_of();
-        match as_of.is_some_and(|time| versions.earlier.as_of(id, time).is_some()) {
+        match as_of.is_some_and(|time| versions.earlier.has_changed(id, time)) {
             true => Err(Refused::Conflict),
             false => Ok(()),
         }
@@ -269,7 +279,7 @@ impl Writer<'_> {
         if let (Some(versions), Some(time)) = (self.contents().versions(), self.at.as_of()) {
             // A document with this `_id` that was added and removed since the snapshot.
             let mut records = versions.earlier.by_id(hash).iter();
-            if records.any(|id| versions.earlier.as_of(*id, time).is_some()) {
+            if records.any(|id| versions.earlier.has_changed(*id, time)) {
                 return Err(Refused::Conflict);
             }
         }
@@ -439,6 +449,10 @@ impl Writer<'_> {
                 true => self.add_own(bytes, *ttl),
                 false => self.replace_own(id, bytes, *ttl),
             }
+        }
+        for id in own.touched() {
+            // Without a rule for dates and without a new key it cannot be refused, and a document that is gone stays gone.
+            let _ = self.update(id, &New::Same, NewTtl::Same, &NoDelta);
         }
     }
 

@@ -22,6 +22,8 @@
 //! | a shard of `Catalog::collections` | the map from names to collections | a lookup |
 //! | a shard of `IdMap` | the map from an `_id` to its record; only under `Collection::state` | a lookup |
 //! | `ChangeLog::kept` | the log of changes, and the order of their times | an entry, or a look at some hundred |
+//! | `Followers::scopes` | who waits for entries of the log | a lookup |
+//! | `Catalog::uncommitted` | the collections that open transactions have created | a lookup |
 //! | `Snapshots::times`, then `Snapshots::vanished`; `Transactions::joined` | which snapshots and transactions are open | a lookup |
 //!
 //! - A thread holds the lock of one collection at a time, with two exceptions. `Catalog::place` locks, under `changing`, the
@@ -35,8 +37,7 @@
 //!   dropped.
 //! - A thread that waits for `state` or `changing` for more than a few milliseconds hands its worker to other tasks
 //!   ([`crate::interrupt::run_blocking`]). The code that computes index keys under the exclusive lock may do so too.
-//! - A [`Signal`](crate::wait::Signal) is given under `state`, and so is the [`WakeRelay`](crate::wait::WakeRelay) of the log.
-//!   Waking a listener acquires none of these locks.
+//! - A [`Signal`](crate::wait::Signal) is given under `state`, and the followers of the log are woken there, too. Waking a listener acquires none of these locks.
 //!
 //! Some locks are never held together with these. In `session`: a shard of `Sessions::known`, then `Session::state`, then
 //! `OutcomeBudget::kept`; and a shard of `Cursors::open`, then the source in it. In `auth`: a connection's
@@ -73,8 +74,8 @@ mod writer;
 
 pub use catalog::{Catalog, CreateError, Damaged, OtherCase, RenameError, Unreadable, free};
 pub use change_log::{
-    ChangeLog, HistoryLost, Images, LogEntry, LogLimits, LogOp, LogPosition, LogStart, LogSubject,
-    LogTransaction, NoDelta, UpdateDelta,
+    ChangeLog, HistoryLost, Images, LogEntry, LogLimits, LogOp, LogPosition, LogScope, LogStart,
+    LogSubject, LogTransaction, NoDelta, UpdateDelta,
 };
 pub use collection::{Collection, Dropped};
 pub use expiry::{DateRuleChange, DateRuleMigration, Slice};

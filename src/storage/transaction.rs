@@ -229,9 +229,19 @@ impl PendingWrites {
     ) -> Result<(), CommitConflict> {
         let mut joined = self.take_joined();
         // One order for all, so that two commits do not wait for each other. A rename locks two collections in another
-        // order, so it must not run meanwhile.
+        // order, so it must not run meanwhile. Nor may a collection be created that the transaction has created.
         joined.sort_by_key(|collection| collection.uuid());
-        let alone = (joined.len() > 1).then(|| self.catalog.alone());
+        let created: Vec<_> = joined
+            .iter()
+            .filter(|joined| joined.creator().is_some())
+            .map(|created| (created.namespace(), created))
+            .collect();
+        let changes_catalog = !created.is_empty();
+        let mut alone = (joined.len() > 1 || changes_catalog).then(|| self.catalog.alone());
+        let may_publish = alone.as_deref_mut().is_none_or(|alone| {
+            let mut names = created.iter().map(|(name, _)| name);
+            names.all(|name| self.catalog.may_publish(name, alone))
+        });
         let mut locked: Vec<_> = joined.iter().map(|joined| joined.exclusive()).collect();
         let mut writers = Vec::with_capacity(locked.len());
         for (collection, state) in joined.iter().zip(&mut locked) {
@@ -239,7 +249,7 @@ impl PendingWrites {
             writers.push(Writer::new(state, now, seen));
         }
         let id = self.transaction;
-        if !writers.iter().all(|writer| writer.can_commit(id)) {
+        if !may_publish || !writers.iter().all(|writer| writer.can_commit(id)) {
             for mut writer in writers {
                 writer.discard_own(id);
             }
@@ -252,6 +262,14 @@ impl PendingWrites {
             .iter_mut()
             .map(|writer| writer.make_way(id))
             .collect();
+        let are_new: Vec<bool> = joined
+            .iter()
+            .map(|joined| joined.creator().is_some())
+            .collect();
+        // Who finds them waits for the locks.
+        for (name, created) in created {
+            self.catalog.publish(name, created);
+        }
         // All changes of the transaction have one time.
         let shared = self.catalog.shared();
         let turn = shared.log.note_write(now).then(|| shared.turn(now));
@@ -260,8 +278,7 @@ impl PendingWrites {
             None => shared.time.tick(now),
         };
         let mut changes = Vec::new();
-        for ((mut writer, own), collection) in writers.into_iter().zip(owns).zip(&joined) {
-            let is_new = collection.creator() == Some(id);
+        for ((mut writer, own), is_new) in writers.into_iter().zip(owns).zip(are_new) {
             writer.time = Some(time);
             writer.apply_own(own, is_new, &mut changes);
         }
@@ -271,9 +288,6 @@ impl PendingWrites {
                 .into_iter()
                 .map(|change| (change.subject, change.op));
             turn.append_all(name(), changes);
-        }
-        for collection in &joined {
-            collection.reveal();
         }
         Ok(())
     }

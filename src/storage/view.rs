@@ -127,23 +127,12 @@ impl<'a> View<'a> {
     ) -> ControlFlow<B> {
         match self.past() {
             None => self.each_present_up(from, each),
-            Some(past) => {
-                let mut changed = past.up(from).peekable();
-                self.each_present_up(from, |id, stored| {
-                    while let Some((other, version)) = changed.next_if(|(other, _)| *other < id) {
-                        version
-                            .map_or(ControlFlow::Continue(()), |version| each(other, version))?;
-                    }
-                    match changed.next_if(|(other, _)| *other == id) {
-                        Some((_, Some(version))) => each(id, version),
-                        Some((_, None)) => ControlFlow::Continue(()),
-                        None => each(id, stored),
-                    }
-                })?;
-                changed.try_for_each(|(id, version)| {
-                    version.map_or(ControlFlow::Continue(()), |version| each(id, version))
-                })
-            }
+            Some(past) => merge(
+                past.up(from),
+                RecordId::lt,
+                |each| self.each_present_up(from, each),
+                &mut each,
+            ),
         }
     }
 
@@ -175,23 +164,12 @@ impl<'a> View<'a> {
     ) -> ControlFlow<B> {
         match self.past() {
             None => self.each_present_down(from, each),
-            Some(past) => {
-                let mut changed = past.down(from).peekable();
-                self.each_present_down(from, |id, stored| {
-                    while let Some((other, version)) = changed.next_if(|(other, _)| *other > id) {
-                        version
-                            .map_or(ControlFlow::Continue(()), |version| each(other, version))?;
-                    }
-                    match changed.next_if(|(other, _)| *other == id) {
-                        Some((_, Some(version))) => each(id, version),
-                        Some((_, None)) => ControlFlow::Continue(()),
-                        None => each(id, stored),
-                    }
-                })?;
-                changed.try_for_each(|(id, version)| {
-                    version.map_or(ControlFlow::Continue(()), |version| each(id, version))
-                })
-            }
+            Some(past) => merge(
+                past.down(from),
+                RecordId::gt,
+                |each| self.each_present_down(from, each),
+                &mut each,
+            ),
         }
     }
 
@@ -386,4 +364,28 @@ impl<'a> View<'a> {
         let segments = self.contents().segments().all();
         segments.map(|segment| segment.allocated()).sum()
     }
+}
+
+/// Calls `each` for the present documents, and for the versions of those that have changed in their place. Both come in the
+/// same order.
+fn merge<'a, B>(
+    changed: impl Iterator<Item = (RecordId, Option<Stored<'a>>)>,
+    is_before: fn(&RecordId, &RecordId) -> bool,
+    present: impl FnOnce(&mut dyn FnMut(RecordId, Stored<'a>) -> ControlFlow<B>) -> ControlFlow<B>,
+    each: &mut dyn FnMut(RecordId, Stored<'a>) -> ControlFlow<B>,
+) -> ControlFlow<B> {
+    let mut changed = changed.peekable();
+    present(&mut |id, stored| {
+        while let Some((other, version)) = changed.next_if(|(other, _)| is_before(other, &id)) {
+            version.map_or(ControlFlow::Continue(()), |version| each(other, version))?;
+        }
+        match changed.next_if(|(other, _)| *other == id) {
+            Some((_, Some(version))) => each(id, version),
+            Some((_, None)) => ControlFlow::Continue(()),
+            None => each(id, stored),
+        }
+    })?;
+    changed.try_for_each(|(id, version)| {
+        version.map_or(ControlFlow::Continue(()), |version| each(id, version))
+    })
 }

@@ -323,7 +323,8 @@ impl<'a> Writer<'a> {
         if self.at.is_in_transaction() {
             return self.buffer_update(id, before, new, new_ttl, delta);
         }
-        if self.has_claims() {
+        // One that stays the same waits for no transaction.
+        if self.has_claims() && !matches!(new, New::Same) {
             self.check_record_claims(id)?;
         }
         let Before {

@@ -521,7 +521,8 @@ impl States {
 
     /// Notes what a commit has made of each document.
     fn apply(&mut self, at: usize, group: &[Event], ts: i64) {
-        // What a unit added and removed again was never there.
+        // What a unit added and removed again was never there: nobody can tell it from nothing, so it makes no version, and
+        // nobody conflicts with it afterwards. That nobody else has written to it meanwhile is checked with the unit itself.
         let kinds = |key: Key| group.iter().filter(move |event| event.key == key);
         let is_nothing = |key: Key| {
             let (first, last) = (kinds(key).next(), kinds(key).next_back());

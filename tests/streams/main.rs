@@ -1,9 +1,11 @@
-//! Change streams beside a genuine replica set: the same random writes on both servers must give the same events, whatever
-//! the stream follows, wherever it begins. Runs if `MONGOD` names the binary of a mongod (`MONGOD=$(tests/mongod.sh path)`).
+//! Change streams and transactions beside a genuine replica set. The same random writes on both servers must give the same
+//! events, whatever the stream follows, wherever it begins, and random statements of several transactions the same replies.
+//! Runs if `MONGOD` names the binary of a mongod (`MONGOD=$(tests/mongod.sh path)`).
 //!
 //! ```text
 //! MONGOD=$(tests/mongod.sh path) cargo test --test streams                                  # short, always the same
-//! MONGOD=$(tests/mongod.sh path) SEED=7 ROUNDS=1000 cargo test --test streams -- --ignored  # for an hour
+//! MONGOD=$(tests/mongod.sh path) SEED=7 ROUNDS=1000 cargo test --test streams -- --ignored events        # for an hour
+//! MONGOD=$(tests/mongod.sh path) SEED=7 ROUNDS=1000 cargo test --test streams -- --ignored transactions
 //! ```
 
 #![allow(clippy::unwrap_used)] // a panic says where
@@ -16,6 +18,9 @@ mod support;
 mod events;
 mod script;
 mod sides;
+mod transactions;
+
+use std::ops::Range;
 
 use random::Random;
 use script::Step;
@@ -24,26 +29,48 @@ use support::cluster::{Cluster, Kind};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_are_those_of_mongod() {
-    compare("events_are_those_of_mongod", 1, 25).await;
+    compare("events_are_those_of_mongod", round, 1..26).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn transactions_are_those_of_mongod() {
+    compare(
+        "transactions_are_those_of_mongod",
+        transactions::round,
+        1..101,
+    )
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "an hour: ROUNDS and SEED say how many and which"]
 async fn events_are_those_of_mongod_for_long() {
+    compare("events_are_those_of_mongod_for_long", round, chosen()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "an hour: ROUNDS and SEED say how many and which"]
+async fn transactions_are_those_of_mongod_for_long() {
+    let test = "transactions_are_those_of_mongod_for_long";
+    compare(test, transactions::round, chosen()).await;
+}
+
+/// Returns the seeds of a long run.
+fn chosen() -> Range<u64> {
     let number = |name: &str, default: u64| {
         let set = std::env::var(name).ok();
         set.map_or(default, |set| set.parse().unwrap())
     };
     let (seed, rounds) = (number("SEED", 1), number("ROUNDS", 1_000));
-    compare("events_are_those_of_mongod_for_long", seed, rounds).await;
+    seed..seed + rounds
 }
 
-async fn compare(test: &str, seed: u64, rounds: u64) {
+async fn compare(test: &str, round: fn(&mut Sides, u64), seeds: Range<u64>) {
     let Some(cluster) = Cluster::start(Kind::Set(1), test).await else {
         return;
     };
     let mut sides = Sides::start(cluster.address()).await;
-    for seed in seed..seed + rounds {
+    for seed in seeds {
         tokio::task::block_in_place(|| round(&mut sides, seed));
     }
 }

@@ -143,6 +143,16 @@ impl Sides {
         );
     }
 
+    /// Sends each server its command, and returns the replies.
+    pub fn both(&mut self, database: &str, commands: [Document; 2]) -> [Document; 2] {
+        let [ours, theirs] = &mut self.sides;
+        let [command, other] = commands;
+        [
+            ours.client.command(database, command).unwrap(),
+            theirs.client.command(database, other).unwrap(),
+        ]
+    }
+
     pub fn open(&mut self, stream: &Stream, start: Option<&Start>) -> Opened {
         let mut at = 0;
         self.sides.each_mut().map(|side| {

@@ -110,7 +110,7 @@ pub static PARAMETERS: &[Parameter] = &[
     runtime("logLevel", ParameterKind::Int(0, 0, INT)),
     runtime(
         "maxTransactionLockRequestTimeoutMillis",
-        ParameterKind::Int(5, 0, INT),
+        ParameterKind::Int(5, -INT - 1, INT),
     ),
     runtime("notablescan", ParameterKind::Bool(false)),
     runtime("planCacheSize", ParameterKind::Text("5%", 64)),

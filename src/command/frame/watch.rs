@@ -31,8 +31,18 @@ pub(in crate::command) struct WatchSource {
     resume: ResumeToken,
     /// How many fragments of the first event the client knows already.
     known_fragments: usize,
-    /// The documents in an event that are looked up only after the stages have dropped what they drop.
-    matched_before: Vec<&'static str>,
+    /// No stage follows `$changeStream`, so an event is a row as it is.
+    is_plain: bool,
+    early: EarlyStages,
+}
+
+/// The first stages, with which an event is tested before the documents that it must have are looked for: as in mongod, a
+/// `$match` that does not name them comes first.
+struct EarlyStages {
+    feed: EventFeed,
+    rows: Box<dyn Rows>,
+    /// The documents in an event that these stages do not name.
+    unnamed: Vec<&'static str>,
 }
 
 /// The input of the first stage: at most one event.
@@ -61,24 +71,52 @@ impl WatchSource {
             vars,
             limits,
             held: RowBatch::new(),
-            matched_before: matched_before(pipeline),
+            is_plain: pipeline.steps().len() == 1,
+            early: EarlyStages::of(pipeline),
         }
     }
 
-    /// Fails for an event that lacks a required document, unless the stages may drop the event before anybody looks for the
-    /// document: as in mongod, a `$match` that does not name it comes first.
-    fn check_image(&self, missing: Option<&MissingImage>) -> Result<()> {
-        match missing {
-            Some(missing) if !self.matched_before.contains(&missing.field) => {
-                Err(missing.error.clone())
-            }
-            _ => Ok(()),
+    /// Hands out an event that no stage changes. One that does not fit is held.
+    fn pass(&mut self, event: &DocBuf, batch: &mut ReplyBatch<'_>) -> Result<()> {
+        check_size(event.bytes().len())?;
+        match batch.push(event.as_doc()) {
+            true => self.resume = self.watch.mark(),
+            false => self.held.push(event.as_doc(), None),
+        }
+        Ok(())
+    }
+
+    /// Fails for an event that lacks a required document, unless the early stages drop it.
+    fn drop_or_fail(
+        &mut self,
+        event: DocBuf,
+        missing: MissingImage,
+        slice: &TimeSlice,
+    ) -> Result<()> {
+        let EarlyStages {
+            feed,
+            rows,
+            unnamed,
+        } = &mut self.early;
+        if !unnamed.contains(&missing.field) {
+            return Err(missing.error);
+        }
+        let mut cx = RowContext {
+            vars: &self.vars,
+            slice,
+            limits: self.limits,
+            sources: &*self.sources,
+        };
+        let mut kept = RowBatch::new();
+        feed.pass(event, &mut **rows, &mut cx, &mut kept)?;
+        match kept.is_empty() {
+            true => Ok(()),
+            false => Err(missing.error),
         }
     }
 
     /// Passes an event through the stages. Its row is in `held` then, unless a stage has dropped it.
     fn transform(&mut self, token: ResumeToken, event: DocBuf, slice: &TimeSlice) -> Result<()> {
-        *self.feed.0.lock() = Some(event);
         self.held.clear();
         let mut cx = RowContext {
             vars: &self.vars,
@@ -86,7 +124,8 @@ impl WatchSource {
             limits: self.limits,
             sources: &*self.sources,
         };
-        while self.rows.fill(&mut cx, &mut self.held)? != Flow::End {}
+        self.feed
+            .pass(event, &mut *self.rows, &mut cx, &mut self.held)?;
         let is_split = self.held.len() > 1;
         for (number, row) in self.held.iter().enumerate() {
             let fragment = token.of_fragment(number as u32);
@@ -155,12 +194,12 @@ impl Source for WatchSource {
                     missing,
                 } => {
                     effort.documents += 1;
-                    self.check_image(missing.as_ref())?;
-                    self.transform(token, event, &slice)?;
-                    if let Some(missing) = missing
-                        && !self.held.is_empty()
-                    {
-                        return Err(missing.error);
+                    if let Some(missing) = missing {
+                        self.drop_or_fail(event, missing, &slice)?;
+                    } else if self.is_plain && self.known_fragments == 0 {
+                        self.pass(&event, batch)?;
+                    } else {
+                        self.transform(token, event, &slice)?;
                     }
                 }
                 NextEvent::Pause => return Ok(Fill::Pause),
@@ -186,24 +225,32 @@ impl Source for WatchSource {
     }
 }
 
-/// Returns the documents in an event that no stage names, if every `$match` can be moved before their look-up.
-fn matched_before(pipeline: &Pipeline) -> Vec<&'static str> {
-    const PASSED: [&str; 6] = [
-        "$changeStream",
-        "$match",
-        "$addFields",
-        "$set",
-        "$unset",
-        "$project",
-    ];
-    let mut steps = pipeline.steps().iter();
-    if !steps.all(|step| PASSED.contains(&step.row.name)) {
-        return Vec::new();
+// === impl EarlyStages ===
+
+impl EarlyStages {
+    fn of(pipeline: &Pipeline) -> Self {
+        /// A `$match` can be moved in front of these.
+        const PASSED: [&str; 6] = [
+            "$changeStream",
+            "$match",
+            "$addFields",
+            "$set",
+            "$unset",
+            "$project",
+        ];
+        let steps = pipeline.steps().iter();
+        let count = steps.take_while(|step| PASSED.contains(&step.row.name));
+        let stages = pipeline.leading(count.count());
+        let is_named = |field: &str| Survey::of(field, |survey| stages.survey(survey)).names_field;
+        let mut unnamed = vec!["fullDocument", "fullDocumentBeforeChange"];
+        unnamed.retain(|field| !is_named(field));
+        let feed = EventFeed::default();
+        Self {
+            rows: stages.open(Box::new(feed.clone())),
+            feed,
+            unnamed,
+        }
     }
-    let is_named = |field: &str| Survey::of(field, |survey| pipeline.survey(survey)).names_field;
-    let mut fields = vec!["fullDocument", "fullDocumentBeforeChange"];
-    fields.retain(|field| !is_named(field));
-    fields
 }
 
 /// Checks that the stages have left the resume token alone. A client could not go on from another one.
@@ -227,6 +274,21 @@ fn check_token(row: Doc<'_>, token: ResumeToken) -> Result<()> {
 }
 
 // === impl EventFeed ===
+
+impl EventFeed {
+    /// Passes an event through the stages that read from this feed.
+    fn pass(
+        &self,
+        event: DocBuf,
+        stages: &mut dyn Rows,
+        cx: &mut RowContext<'_>,
+        out: &mut RowBatch,
+    ) -> Result<()> {
+        *self.0.lock() = Some(event);
+        while stages.fill(cx, out)? != Flow::End {}
+        Ok(())
+    }
+}
 
 impl Rows for EventFeed {
     fn fill(&mut self, _: &mut RowContext<'_>, out: &mut RowBatch) -> Result<Flow> {

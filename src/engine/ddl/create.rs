@@ -2,7 +2,6 @@
 
 use super::default_ttl;
 use super::{Done, check_created};
-use crate::engine::write::write_conflict;
 use crate::error::{Code, Error, Result};
 use crate::storage::index::IndexSpec;
 use crate::storage::{
@@ -43,7 +42,6 @@ impl CreateCollection {
             Ok(()) => Ok(()),
             Err(CreateError::Exists) => Err(exists(&name)),
             Err(CreateError::OtherCase(other)) => Err(other_case(&other)),
-            Err(CreateError::Conflict) => Err(write_conflict()),
         }
     }
 
@@ -85,7 +83,6 @@ impl CreateCollection {
                 }
             }
             Err(CreateError::OtherCase(other)) => Err(other_case(&other)),
-            Err(CreateError::Conflict) => Err(write_conflict()),
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::error::{Code, Error, Result};
 use crate::interrupt::run_blocking;
 use crate::storage::{
     Cap, Catalog, ChangeLog, Collection, CollectionOptions, HistoryLost, LogEntry, LogPosition,
-    Namespace,
+    LogScope, Namespace,
 };
 use crate::value::{ClusterTime, Doc, DocBuf, Millis};
 use crate::wait::Wait;
@@ -25,6 +25,8 @@ pub struct Oplog {
     collection: Arc<Collection>,
     /// The first entry of the log that is not in the collection. `None` before the first reader.
     copied: Mutex<Option<LogPosition>>,
+    /// What its readers wait for.
+    scope: LogScope,
 }
 
 /// The name of the collection.
@@ -58,6 +60,7 @@ impl Oplog {
             catalog: Arc::clone(catalog),
             collection,
             copied: Mutex::new(None),
+            scope: LogScope::everything(),
         })
     }
 
@@ -81,7 +84,7 @@ impl Oplog {
 
     /// Returns a wait that ends when something is recorded after this call.
     pub fn arrival(&self) -> Wait {
-        self.log().arrival()
+        self.log().arrival(&self.scope)
     }
 
     fn log(&self) -> &ChangeLog {

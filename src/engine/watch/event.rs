@@ -1,5 +1,7 @@
 //! The event of a change, as clients see it.
 
+use std::borrow::Cow;
+
 use crate::engine::describe::{put_id_index, put_options};
 use crate::engine::point::show_by_id;
 use crate::error::{Code, Error};
@@ -15,6 +17,9 @@ pub struct MissingImage {
     pub field: &'static str,
     pub error: Error,
 }
+
+/// The bytes of an event besides those of its change.
+const USUAL_SIZE: usize = 320;
 
 /// Returns the event of a change, and which required document it lacks. `at` is the moment at which a client sees the document that an update has changed.
 pub(super) fn of(
@@ -32,7 +37,7 @@ pub(super) fn of(
     };
     let full_document = full_document(entry, stream, catalog, at);
     let before = images.and_then(|images| before(images, stream.before_change));
-    let event = DocBuf::build(|event| {
+    let event = DocBuf::build_sized(USUAL_SIZE + entry.op.weight(), |event| {
         if let Some(transaction) = &entry.transaction {
             event
                 .put_i64("txnNumber", transaction.number)
@@ -57,7 +62,7 @@ pub(super) fn of(
             put_image("fullDocumentBeforeChange", before, event);
         }
     });
-    let is_missing = |image: &Option<Image>| matches!(image, Some(Image::Missing));
+    let is_missing = |image: &Option<Image<'_>>| matches!(image, Some(Image::Missing));
     let missing = if stream.full_document == FullDocument::Required && is_missing(&full_document) {
         let which = "post-image for all update events";
         Some(("fullDocument", which, "post-image"))
@@ -83,22 +88,22 @@ pub(super) fn invalidated(entry: &LogEntry, token: &ResumeToken) -> DocBuf {
 }
 
 /// A document that an event shows.
-enum Image {
-    Document(DocBuf),
+enum Image<'e> {
+    Document(Cow<'e, DocBuf>),
     /// The event shows null instead.
     Missing,
 }
 
 /// Returns the document after the change, if the event shows it.
-fn full_document(
-    entry: &LogEntry,
+fn full_document<'e>(
+    entry: &'e LogEntry,
     stream: &ChangeStream,
     catalog: &Catalog,
     at: ReadPoint,
-) -> Option<Image> {
+) -> Option<Image<'e>> {
     let (key, images) = match &entry.op {
         LogOp::Insert { document } | LogOp::Replace { document, .. } => {
-            return Some(Image::Document(document.clone()));
+            return Some(Image::Document(Cow::Borrowed(document)));
         }
         LogOp::Update { key, images, .. } => (key, images),
         _ => return None,
@@ -107,10 +112,10 @@ fn full_document(
         FullDocument::Default => None,
         FullDocument::UpdateLookup => {
             let found = look_up(entry, key.as_doc(), catalog, at);
-            Some(found.map_or(Image::Missing, Image::Document))
+            Some(found.map_or(Image::Missing, |found| Image::Document(Cow::Owned(found))))
         }
         FullDocument::WhenAvailable | FullDocument::Required => {
-            Some(images.after.clone().map_or(Image::Missing, Image::Document))
+            Some(Image::kept(images.after.as_ref()))
         }
     }
 }
@@ -128,17 +133,25 @@ fn look_up(entry: &LogEntry, key: Doc<'_>, catalog: &Catalog, at: ReadPoint) -> 
     found
 }
 
-fn before(images: &Images, wanted: BeforeChange) -> Option<Image> {
+fn before(images: &Images, wanted: BeforeChange) -> Option<Image<'_>> {
     match wanted {
         BeforeChange::Off => None,
         BeforeChange::WhenAvailable | BeforeChange::Required => {
-            let before = images.before.clone();
-            Some(before.map_or(Image::Missing, Image::Document))
+            Some(Image::kept(images.before.as_ref()))
         }
     }
 }
 
-fn put_image(name: &str, image: &Image, event: &mut DocBuilder<'_>) {
+// === impl Image ===
+
+impl<'e> Image<'e> {
+    /// Returns a document that the log has, or has not kept.
+    fn kept(document: Option<&'e DocBuf>) -> Self {
+        document.map_or(Self::Missing, |kept| Self::Document(Cow::Borrowed(kept)))
+    }
+}
+
+fn put_image(name: &str, image: &Image<'_>, event: &mut DocBuilder<'_>) {
     match image {
         Image::Document(document) => event.put_doc(name, document.as_doc()),
         Image::Missing => event.put_null(name),

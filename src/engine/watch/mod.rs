@@ -13,7 +13,9 @@ use std::sync::Arc;
 
 use crate::error::{Code, Error, Result};
 use crate::query::stage::{ChangeStream, EventPlace, ResumeToken, StreamScope, StreamStart};
-use crate::storage::{Catalog, HistoryLost, LogEntry, LogOp, LogPosition, Namespace, ReadPoint};
+use crate::storage::{
+    Catalog, HistoryLost, LogEntry, LogOp, LogPosition, LogScope, Namespace, ReadPoint,
+};
 use crate::value::{ClusterTime, DocBuf};
 use crate::wait::Wait;
 
@@ -24,6 +26,8 @@ const CHUNK: usize = 64;
 pub struct Watch {
     catalog: Arc<Catalog>,
     stream: ChangeStream,
+    /// What it waits for.
+    scope: LogScope,
     /// `None` before the first event is asked for, if the client has named a start.
     position: Option<LogPosition>,
     /// Changes that were found and not told yet.
@@ -73,6 +77,11 @@ impl Watch {
         };
         Self {
             catalog: Arc::clone(catalog),
+            scope: match &stream.scope {
+                StreamScope::Collection { db, coll } => LogScope::collection(db, coll),
+                StreamScope::Database(db) => LogScope::database(db),
+                StreamScope::Cluster => LogScope::everything(),
+            },
             stream,
             position,
             found: VecDeque::new(),
@@ -96,7 +105,7 @@ impl Watch {
 
     /// Returns a wait that ends when there may be another event since this call.
     pub fn arrival(&self) -> Wait {
-        self.catalog.shared().log.arrival()
+        self.catalog.shared().log.arrival(&self.scope)
     }
 
     /// Returns the bytes of the changes that were found and not told yet. They stay even if the log drops them.

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use super::{Candidate, CandidateId, MatchCondition, Picked, Picker, Selector, Stopped};
+use super::{Candidate, CandidateId, MatchCondition, Picked, Picker, Selector, Stopped, refused};
 use crate::effort::{Effort, Weigh};
 use crate::engine::ObjectIds;
 use crate::engine::access::Walk;
@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::query::Vars;
 use crate::query::sort::Sort;
 use crate::query::stage::StepBudget;
-use crate::storage::{Catalog, Collection, NewTtl, ReadPoint, RecordId};
+use crate::storage::{Catalog, Collection, NewTtl, ReadPoint, RecordId, Refused};
 use crate::value::{Millis, ValueRef};
 use crate::wait::Wait;
 
@@ -88,6 +88,29 @@ impl<'a> WriteTarget<'a> {
 
     pub fn now(&self) -> Millis {
         self.at.now()
+    }
+
+    /// Fails in a transaction if the collection is capped, whether a document matches or not.
+    #[inline]
+    pub(super) fn check_uncapped(&self) -> Result<()> {
+        match self.at.is_in_transaction() {
+            true => self.refuse_capped(),
+            false => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn refuse_capped(&self) -> Result<()> {
+        let there = self
+            .catalog
+            .get_at(self.database, self.collection, self.at)?;
+        let refusal = there.and_then(|there| {
+            there.read(self.at, |view| {
+                let is_capped = view.options().cap.is_some();
+                is_capped.then(|| refused(&Refused::Capped, view, &[]))
+            })
+        });
+        refusal.map_or(Ok(()), Err)
     }
 
     /// Returns whether the step must wait for a transaction.

@@ -3,7 +3,7 @@
 use super::search::FoundDocument;
 use super::{Changed, Deleted, Search, Selection, WriteTarget, collection_for, insert_batch};
 use crate::effort::Effort;
-use crate::error::{Code, Result};
+use crate::error::{Code, Error, Result};
 use crate::query::stage::StepBudget;
 use crate::query::update::{Apply, Style, Update};
 use crate::storage::New;
@@ -55,6 +55,8 @@ pub struct Deleting {
     pub deleted: u64,
     /// The last document removed.
     pub before: Option<Version>,
+    /// This is the delete of a findAndModify.
+    is_shown: bool,
 }
 
 const FIND_AND_MODIFY: &str = "Plan executor error during findAndModify";
@@ -97,6 +99,7 @@ impl Updating {
         slice: &dyn StepBudget,
         effort: &mut Effort,
     ) -> Result<bool> {
+        place.check_uncapped()?;
         if self.upsert && !std::mem::replace(&mut self.has_begun, true) {
             // MongoDB creates the collection of an upsert before it looks for a document, so that it is there even if the
             // upsert fails.
@@ -226,12 +229,14 @@ impl Deleting {
             search: Search::new(selection, Some("Plan executor error during delete")),
             deleted: 0,
             before: None,
+            is_shown: false,
         }
     }
 
     /// Makes this the delete of a findAndModify, which returns the document.
     #[must_use]
     pub fn showing(mut self) -> Self {
+        self.is_shown = true;
         self.search.introduce(FIND_AND_MODIFY);
         self
     }
@@ -243,6 +248,16 @@ impl Deleting {
         slice: &dyn StepBudget,
         effort: &mut Effort,
     ) -> Result<bool> {
+        place.check_uncapped().map_err(|refusal| match self.is_shown {
+            true => refusal,
+            false => Error::new(
+                Code::IllegalOperation,
+                format!(
+                    "Cannot remove from a capped collection in a multi-document transaction: {}.{}",
+                    place.database, place.collection
+                ),
+            ),
+        })?;
         loop {
             if self.remove_next(place, slice, effort)? {
                 return Ok(true);

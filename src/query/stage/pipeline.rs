@@ -176,6 +176,13 @@ impl Pipeline {
         self.steps.is_empty()
     }
 
+    /// Returns the first stages, this many.
+    pub fn leading(&self, count: usize) -> Pipeline {
+        Self {
+            steps: self.steps.iter().take(count).cloned().collect(),
+        }
+    }
+
     /// Returns whether the pipeline begins with a stage that has rows of its own (`$documents`, `$collStats`).
     pub fn is_own_source(&self) -> bool {
         self.steps

@@ -1,17 +1,16 @@
 //! The catalog for readers with a snapshot and for transactions.
 //!
 //! A snapshot keeps earlier versions of documents, but not of the catalog: it cannot read a collection that was dropped or
-//! renamed since. A collection that a transaction has created is in the catalog at once, and nobody else finds it before the
-//! commit.
+//! renamed since. A collection that a transaction has created stands apart, and nobody else finds it before the commit.
 
 use std::sync::Arc;
 
 use dashmap::mapref::entry::Entry;
 
-use super::{Catalog, CreateError, Damaged};
+use super::{Catalog, CreateError, Damaged, Databases};
 use crate::error::{Code, Error};
 use crate::storage::namespace::Names;
-use crate::storage::{Collection, CollectionOptions, Namespace, ReadPoint, Rules};
+use crate::storage::{Collection, CollectionOptions, Namespace, ReadPoint, Rules, TransactionId};
 use crate::value::Millis;
 
 /// Why a reader cannot have a collection.
@@ -56,13 +55,19 @@ impl Catalog {
         {
             return Err(Unreadable::Vanished);
         }
-        if at.is_in_transaction()
-            && let Some(entry) = self.collections.get(&(database, collection) as &dyn Names)
-            && entry.creator() == at.transaction()
+        if let Some(transaction) = at.transaction()
+            && let Some(created) = self.uncommitted_of(transaction, name)
         {
-            return Ok(Some(Arc::clone(&entry)));
+            return Ok(Some(created));
         }
         Ok(self.get(database, collection)?)
+    }
+
+    /// Returns the collection of that name that a transaction has created.
+    fn uncommitted_of(&self, by: TransactionId, name: (&str, &str)) -> Option<Arc<Collection>> {
+        let uncommitted = self.uncommitted.lock();
+        let mut own = uncommitted.iter().filter(|one| one.creator() == Some(by));
+        own.find(|one| one.namespace().names() == name).cloned()
     }
 
     /// Notes that the collection of a name was dropped or renamed.
@@ -72,8 +77,8 @@ impl Catalog {
         self.shared.snapshots.note_vanished(name, time);
     }
 
-    /// Creates a collection. If a transaction does so, nobody else finds it before the commit; another client that creates
-    /// it meanwhile comes first, and the transaction ends with a conflict.
+    /// Creates a collection. If a transaction does so, nobody else finds it before the commit. Another client that creates
+    /// one of that name meanwhile comes first, and the transaction ends with a conflict.
     pub fn create_at(
         &self,
         namespace: Namespace,
@@ -84,49 +89,64 @@ impl Catalog {
         let mut alone = self.alone();
         self.check_case(namespace.database(), &mut alone)
             .map_err(CreateError::OtherCase)?;
-        let creator = at.transaction();
-        if creator.is_none() {
-            self.evict_uncommitted(&namespace);
+        if let Some(creator) = at.transaction() {
+            return self.create_uncommitted(creator, &namespace, options, at.now(), prepare);
         }
-        let made = match self.collections.entry(namespace) {
-            Entry::Occupied(entry) => {
-                let by_other = entry.get().creator().is_some_and(|by| Some(by) != creator);
-                return Err(match by_other {
-                    true => CreateError::Conflict,
-                    false => CreateError::Exists,
-                });
-            }
+        match self.collections.entry(namespace) {
+            Entry::Occupied(_) => Err(CreateError::Exists),
             Entry::Vacant(entry) => {
                 let made = self.made(entry.key(), options);
                 made.set_up(at.now(), prepare);
-                match creator {
-                    None => made.shared().record_created(at.now()),
-                    Some(creator) => made.set_creator(creator),
-                }
+                made.shared().record_created(at.now());
                 entry.insert(Arc::clone(&made));
-                made
+                Ok(made)
             }
-        };
-        if let Some(creator) = creator {
-            self.shared.transactions.join(creator, Arc::clone(&made));
         }
+    }
+
+    fn create_uncommitted(
+        &self,
+        creator: TransactionId,
+        namespace: &Namespace,
+        options: CollectionOptions,
+        now: Millis,
+        prepare: impl FnOnce(&mut Rules<'_>),
+    ) -> Result<Arc<Collection>, CreateError> {
+        let own = self.uncommitted_of(creator, namespace.names());
+        if own.is_some() || self.collections.contains_key(namespace) {
+            return Err(CreateError::Exists);
+        }
+        let made = self.made(namespace, options);
+        made.set_up(now, prepare);
+        made.set_creator(creator);
+        self.uncommitted.lock().push(Arc::clone(&made));
+        self.shared.transactions.join(creator, Arc::clone(&made));
         Ok(made)
     }
 
-    /// Removes a collection of that name which a transaction has created and not committed. Call it under `changing`.
-    pub(super) fn evict_uncommitted(&self, name: &Namespace) {
-        let uncommitted = |_: &Namespace, there: &Arc<Collection>| there.creator().is_some();
-        if let Some((_, evicted)) = self.collections.remove_if(name, uncommitted) {
-            evicted.discard();
-        }
+    /// Returns whether a collection that a transaction has created can be shown to all. Call it under `changing`.
+    pub(in crate::storage) fn may_publish(&self, name: &Namespace, alone: &mut Databases) -> bool {
+        !self.collections.contains_key(name) && self.check_case(name.database(), alone).is_ok()
     }
 
-    /// Removes a collection whose creator has aborted.
+    /// Shows a collection to all: its creator commits. Call it under `changing`.
+    pub(in crate::storage) fn publish(&self, name: Namespace, collection: &Arc<Collection>) {
+        self.forget_uncommitted(collection);
+        collection.reveal();
+        self.collections.insert(name, Arc::clone(collection));
+    }
+
+    /// Drops a collection whose creator has aborted.
     pub(in crate::storage) fn remove_uncommitted(&self, collection: &Arc<Collection>) {
-        let _alone = self.alone();
-        let same = |_: &Namespace, there: &Arc<Collection>| Arc::ptr_eq(there, collection);
-        if let Some((_, removed)) = self.collections.remove_if(&collection.namespace(), same) {
-            removed.discard();
-        }
+        let mut alone = self.alone();
+        // Its database may disappear with it.
+        *alone = None;
+        self.forget_uncommitted(collection);
+        collection.discard();
+    }
+
+    fn forget_uncommitted(&self, collection: &Arc<Collection>) {
+        let mut uncommitted = self.uncommitted.lock();
+        uncommitted.retain(|other| !Arc::ptr_eq(other, collection));
     }
 }

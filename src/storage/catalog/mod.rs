@@ -26,6 +26,8 @@ use crate::value::Millis;
 /// Finds collections by name. A lookup locks only a shard of the map. Creating, dropping and renaming exclude each other.
 pub struct Catalog {
     collections: DashMap<Namespace, Arc<Collection>, RandomState>,
+    /// Those that open transactions have created. Several transactions may create one of the same name: the first commit wins.
+    uncommitted: Mutex<Vec<Arc<Collection>>>,
     /// Held while a collection is created, dropped or renamed. See the order of locks in [`super`].
     changing: Mutex<Databases>,
     /// The clock of the server, which may be set back.
@@ -36,14 +38,12 @@ pub struct Catalog {
 
 /// The names of all databases by their lower-case form. Computed when first needed and discarded when a collection is
 /// dropped, since its database may disappear with it. Thanks to this, creating a collection need not visit all others.
-type Databases = Option<AHashMap<String, String>>;
+pub(in crate::storage) type Databases = Option<AHashMap<String, String>>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CreateError {
     Exists,
     OtherCase(OtherCase),
-    /// A transaction wants to create it, and another one has done so and not committed.
-    Conflict,
 }
 
 /// The error that a write to this collection failed half-way. The collection can only be dropped.
@@ -90,6 +90,7 @@ impl Catalog {
     pub fn new() -> Self {
         Self {
             collections: DashMap::with_hasher(RandomState::new()),
+            uncommitted: Mutex::default(),
             changing: Mutex::new(None),
             clock: None,
             shared: Arc::default(),
@@ -126,10 +127,9 @@ impl Catalog {
         let Some(entry) = self.collections.get(&(database, collection) as &dyn Names) else {
             return Ok(None);
         };
-        match (entry.is_damaged(), entry.creator()) {
-            (false, None) => Ok(Some(Arc::clone(&entry))),
-            (false, Some(_)) => Ok(None),
-            (true, _) => Err(Damaged(entry.key().clone())),
+        match entry.is_damaged() {
+            false => Ok(Some(Arc::clone(&entry))),
+            true => Err(Damaged(entry.key().clone())),
         }
     }
 
@@ -184,9 +184,8 @@ impl Catalog {
     ) -> Option<Arc<Collection>> {
         let mut alone = self.alone();
         let name = Namespace::new(database, collection);
-        let meant = |_: &Namespace, there: &Arc<Collection>| {
-            there.creator().is_none() && uuid.is_none_or(|uuid| uuid == there.uuid())
-        };
+        let meant =
+            |_: &Namespace, there: &Arc<Collection>| uuid.is_none_or(|uuid| uuid == there.uuid());
         let (_, dropped) = self.collections.remove_if(&name, meant)?;
         self.note_vanished(&name);
         *alone = None;
@@ -260,8 +259,7 @@ impl Catalog {
     }
 
     fn found(&self, name: &Namespace) -> Option<Arc<Collection>> {
-        let there = self.collections.get(name)?;
-        there.creator().is_none().then(|| Arc::clone(&there))
+        Some(Arc::clone(&*self.collections.get(name)?))
     }
 
     fn place<E: From<RenameError>>(
@@ -276,7 +274,6 @@ impl Catalog {
         if from == *to {
             return Ok(()); // it has its own place
         }
-        self.evict_uncommitted(to);
         let replaced = self.found(to);
         // A damaged collection must not get another name, and no collection may be dropped for it.
         for (of, name) in [(Some(moved), &from), (replaced.as_ref(), to)] {
@@ -351,7 +348,7 @@ impl Catalog {
         let mut all: Vec<_> = self
             .collections
             .iter()
-            .filter(|entry| wanted(entry.key()) && entry.creator().is_none())
+            .filter(|entry| wanted(entry.key()))
             .map(|entry| (entry.key().clone(), Arc::clone(entry.value())))
             .collect();
         all.sort_by(|a, b| a.0.cmp(&b.0));
@@ -363,7 +360,6 @@ impl Catalog {
         let mut names: Vec<String> = self
             .collections
             .iter()
-            .filter(|entry| entry.creator().is_none())
             .map(|e| e.key().database().to_owned())
             .collect();
         names.sort_unstable();
@@ -375,10 +371,14 @@ impl Catalog {
     /// reaper calls this several times a second, and there may be thousands. No shard of the map is locked while the caller
     /// locks a collection.
     pub(super) fn each(&self) -> Vec<Arc<Collection>> {
-        self.collections
+        let mut all: Vec<_> = self
+            .collections
             .iter()
             .map(|e| Arc::clone(e.value()))
-            .collect()
+            .collect();
+        // The clock moves for those that will be committed, too.
+        all.extend(self.uncommitted.lock().iter().cloned());
+        all
     }
 
     /// Returns all collections without exception.

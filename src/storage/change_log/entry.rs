@@ -148,7 +148,8 @@ impl LogEntry {
 // === impl LogOp ===
 
 impl LogOp {
-    pub(in crate::storage) fn weight(&self) -> usize {
+    /// Returns the bytes of the documents and names in it.
+    pub fn weight(&self) -> usize {
         match self {
             Self::Insert { document } => document.bytes().len(),
             Self::Update { key, delta, images } => {

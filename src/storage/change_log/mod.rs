@@ -9,6 +9,7 @@
 //! The log is bounded in bytes and in time. The oldest entries go first, and a reader that needs one of them is told so.
 
 mod entry;
+mod followers;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,9 +20,11 @@ use parking_lot::{RwLock, RwLockWriteGuard};
 
 use super::LogicalClock;
 use crate::value::{ClusterTime, Millis};
-use crate::wait::{Wait, WakeRelay};
+use crate::wait::Wait;
+use followers::Followers;
 
 pub use entry::{Images, LogEntry, LogOp, LogSubject, LogTransaction, NoDelta, UpdateDelta};
+pub use followers::LogScope;
 
 /// The log of a server.
 #[derive(Debug)]
@@ -29,8 +32,7 @@ pub struct ChangeLog {
     /// [`RECORDING`], or the second of the latest write (0 if there was none).
     state: AtomicU64,
     kept: RwLock<Kept>,
-    /// Given when an entry is added.
-    arrivals: WakeRelay,
+    followers: Arc<Followers>,
 }
 
 /// The place of an entry in the log. The first entry ever has number 0; no number is used twice.
@@ -52,7 +54,7 @@ pub(super) struct LogTurn<'a> {
     time: ClusterTime,
     wall: Millis,
     kept: RwLockWriteGuard<'a, Kept>,
-    arrivals: &'a WakeRelay,
+    followers: &'a Followers,
 }
 
 /// The error that the log no longer has, or never had, changes that a reader needs.
@@ -109,7 +111,7 @@ impl Default for ChangeLog {
                 lost: None,
                 limits: LogLimits::default(),
             }),
-            arrivals: WakeRelay::default(),
+            followers: Arc::default(),
         }
     }
 }
@@ -190,7 +192,7 @@ impl ChangeLog {
             time: clock.tick(now),
             wall: now,
             kept,
-            arrivals: &self.arrivals,
+            followers: &self.followers,
         }
     }
 
@@ -229,9 +231,9 @@ impl ChangeLog {
         Ok((LogPosition(at), at >= kept.end()))
     }
 
-    /// Returns a wait that ends when an entry is added after this call.
-    pub fn arrival(&self) -> Wait {
-        Wait::until(self.arrivals.listen())
+    /// Returns a wait that ends when an entry in the scope is added after this call.
+    pub fn arrival(&self, scope: &LogScope) -> Wait {
+        Wait::until(self.followers.listen(scope))
     }
 }
 
@@ -243,45 +245,52 @@ impl LogTurn<'_> {
     }
 
     /// Appends a change.
-    pub fn append(mut self, subject: &Arc<LogSubject>, op: LogOp) {
-        self.push(0, Arc::clone(subject), op, None);
-        self.end();
+    pub fn append(self, subject: &Arc<LogSubject>, op: LogOp) {
+        let entry = self.entry(0, Arc::clone(subject), op, None);
+        self.push(&[entry]);
     }
 
     /// Appends the changes of a transaction, in the order of its statements. They share one time.
     pub fn append_all(
-        mut self,
+        self,
         transaction: LogTransaction,
         changes: impl IntoIterator<Item = (Arc<LogSubject>, LogOp)>,
     ) {
         let transaction = Arc::new(transaction);
-        for (index, (subject, op)) in (0..).zip(changes) {
-            self.push(index, subject, op, Some(Arc::clone(&transaction)));
-        }
-        self.end();
+        let entries: Vec<_> = (0..)
+            .zip(changes)
+            .map(|(index, (subject, op))| {
+                self.entry(index, subject, op, Some(Arc::clone(&transaction)))
+            })
+            .collect();
+        self.push(&entries);
     }
 
-    fn push(
-        &mut self,
+    fn entry(
+        &self,
         index: u32,
         subject: Arc<LogSubject>,
         op: LogOp,
         transaction: Option<Arc<LogTransaction>>,
-    ) {
-        self.kept.push(LogEntry {
+    ) -> Arc<LogEntry> {
+        Arc::new(LogEntry {
             time: self.time,
             index,
             wall: self.wall,
             subject,
             op,
             transaction,
-        });
+        })
     }
 
-    fn end(mut self) {
+    /// Ends the turn: the log has the entries, and their followers are woken.
+    fn push(mut self, entries: &[Arc<LogEntry>]) {
+        for entry in entries {
+            self.kept.push(Arc::clone(entry));
+        }
         self.kept.shrink(self.wall);
         drop(self.kept);
-        self.arrivals.give();
+        self.followers.give(entries);
     }
 }
 
@@ -292,9 +301,9 @@ impl Kept {
         self.first + self.entries.len() as u64
     }
 
-    fn push(&mut self, entry: LogEntry) {
+    fn push(&mut self, entry: Arc<LogEntry>) {
         self.bytes += entry.weight();
-        self.entries.push_back(Arc::new(entry));
+        self.entries.push_back(entry);
     }
 
     /// Drops what is too old or too much.

@@ -34,19 +34,26 @@ impl Contents {
             ttl: OwnTtl::of(doc),
             hash: self.ids.hash_of(doc),
         };
-        self.note(id, Some(version), time);
+        let is_touch = matches!(change, Change::Touch { .. });
+        self.note(id, Some(version), time, is_touch);
     }
 
     /// Notes that a document was not there before that time.
     #[cold]
     pub(super) fn note_absence(&mut self, id: RecordId, time: ClusterTime) {
-        self.note(id, None, time);
+        self.note(id, None, time, false);
     }
 
-    fn note(&mut self, id: RecordId, version: Option<EarlierVersion>, time: ClusterTime) {
+    fn note(
+        &mut self,
+        id: RecordId,
+        version: Option<EarlierVersion>,
+        time: ClusterTime,
+        is_touch: bool,
+    ) {
         let earlier = &mut self.versions_mut().earlier;
         let before = earlier.bytes();
-        earlier.note(id, version, time);
+        earlier.note(id, version, time, is_touch);
         let after = earlier.bytes();
         self.shared.snapshots.count_bytes(before, after);
     }

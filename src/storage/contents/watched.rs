@@ -18,12 +18,6 @@ impl Contents {
             let time = self.tick(now);
             return self.commit_at(time, change);
         }
-        let before = match change {
-            Change::Insert { .. } | Change::Touch { .. } => None,
-            Change::Replace { id, .. } | Change::Patch { id, .. } | Change::Remove { id, .. } => {
-                self.copy_of(id)
-            }
-        };
         if let Change::Remove {
             id,
             cause: Cause::Expired,
@@ -32,25 +26,45 @@ impl Contents {
         {
             self.shared.expiry_events.note_delay(end, now);
         }
+        // What takes long comes before the turn: the writers of all collections wait for each other there.
+        let op = self.op_of(change);
         let shared = Arc::clone(&self.shared);
         let turn = shared.turn(now);
         let id = self.commit_at(turn.time(), change);
-        let after = match change {
-            Change::Remove { .. } => None,
-            _ => self.copy_of(id),
-        };
-        let delta = match (change, &before, &after) {
-            (
-                Change::Replace { delta, .. } | Change::Patch { delta, .. },
-                Some(before),
-                Some(after),
-            ) => delta.delta(before.as_doc(), after.as_doc()),
-            _ => None,
-        };
-        if let Some(op) = self.logged(before, after, delta) {
+        if let Some(op) = op {
             turn.append(&self.subject, op);
         }
         id
+    }
+
+    /// Returns what the log is told about a change that is about to be applied.
+    fn op_of(&self, change: Change<'_>) -> Option<LogOp> {
+        let (before, after, delta) = match change {
+            Change::Insert { bytes, .. } => (None, Some(Doc::new(bytes).into()), None),
+            Change::Touch { .. } => return None,
+            Change::Remove { id, .. } => (self.copy_of(id), None, None),
+            Change::Replace {
+                id, bytes, delta, ..
+            } => (self.copy_of(id), Some(Doc::new(bytes).into()), Some(delta)),
+            Change::Patch {
+                id, patch, delta, ..
+            } => {
+                let before = self.copy_of(id);
+                let after = before.clone().map(|before| {
+                    let mut bytes = before.into_bytes();
+                    patch.apply(&mut bytes);
+                    DocBuf::from_bytes(bytes)
+                });
+                (before, after, Some(delta))
+            }
+        };
+        let delta = match (&before, &after, delta) {
+            (Some(before), Some(after), Some(delta)) => {
+                delta.delta(before.as_doc(), after.as_doc())
+            }
+            _ => None,
+        };
+        self.logged(before, after, delta)
     }
 
     /// Notes that documents may end earlier than before, for those who tell it at the instant.

@@ -26,8 +26,6 @@ pub struct ExpiryEvents {
     is_instant: AtomicBool,
     /// No document ends before this moment whose end was not told. Writers lower it under the lock of their collection.
     next: AtomicI64,
-    /// The clock was set back. After that a write may end a document earlier than any bound has said.
-    rewound: AtomicBool,
     /// Held while ends are told, so that they are told in their order.
     telling: Mutex<()>,
     /// Given when `next` was lowered.
@@ -48,7 +46,6 @@ impl Default for ExpiryEvents {
         Self {
             is_instant: AtomicBool::new(false),
             next: AtomicI64::new(i64::MIN),
-            rewound: AtomicBool::new(false),
             telling: Mutex::new(()),
             lowered: Arc::default(),
             longest_delay: AtomicU64::new(0),
@@ -79,11 +76,6 @@ impl ExpiryEvents {
         }
     }
 
-    /// Notes that the clock is set back.
-    pub(super) fn note_rewind(&self) {
-        self.rewound.store(true, Ordering::SeqCst);
-    }
-
     /// Returns the signal that an end was found which is earlier than all others.
     pub(super) fn lowered(&self) -> Arc<Notify> {
         Arc::clone(&self.lowered)
@@ -96,7 +88,7 @@ impl ExpiryEvents {
     }
 
     fn may_be_due(&self, now: Millis) -> bool {
-        self.next.load(Ordering::SeqCst) <= now.0 || self.rewound.load(Ordering::SeqCst)
+        self.next.load(Ordering::SeqCst) <= now.0
     }
 
     /// Notes how late an event is.

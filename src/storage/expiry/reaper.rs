@@ -252,7 +252,6 @@ impl Drop for Reaper {
 impl Watcher for Reaper {
     fn before_rewind(&self, now: Millis) {
         self.catalog.tell_ended(now);
-        self.catalog.shared().expiry_events.note_rewind();
         self.catalog.sweep(now);
     }
 

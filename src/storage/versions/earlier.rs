@@ -34,6 +34,8 @@ pub(in crate::storage) struct Earlier {
 /// A version, `None` if there was no document, and the time of the write that ended it.
 struct Ended {
     at: ClusterTime,
+    /// The write has set only `_ts`.
+    is_touch: bool,
     version: Option<EarlierVersion>,
 }
 
@@ -48,8 +50,14 @@ impl Earlier {
         self.bytes
     }
 
-    /// Notes the version of a record before a write at that time.
-    pub fn note(&mut self, id: RecordId, version: Option<EarlierVersion>, at: ClusterTime) {
+    /// Notes the version of a record before a write at that time. `is_touch` says that the write sets only `_ts`.
+    pub fn note(
+        &mut self,
+        id: RecordId,
+        version: Option<EarlierVersion>,
+        at: ClusterTime,
+        is_touch: bool,
+    ) {
         if let Some(version) = &version {
             let ids = self.by_id.entry(version.hash).or_default();
             if !ids.contains(&id) {
@@ -57,7 +65,11 @@ impl Earlier {
             }
         }
         self.first.get_or_insert(at);
-        let ended = Ended { at, version };
+        let ended = Ended {
+            at,
+            is_touch,
+            version,
+        };
         self.bytes += ended.bytes();
         self.records.entry(id).or_default().push(ended);
     }
@@ -65,6 +77,14 @@ impl Earlier {
     /// Returns the version of a record at the time of a snapshot. The outer `None` means that it has not changed since.
     pub fn as_of(&self, id: RecordId, time: ClusterTime) -> Option<Option<&EarlierVersion>> {
         Ended::as_of(self.records.get(&id)?, time)
+    }
+
+    /// Returns whether a record was changed since a snapshot, apart from its `_ts`.
+    pub fn has_changed(&self, id: RecordId, time: ClusterTime) -> bool {
+        let ended = self.records.get(&id).into_iter().flatten();
+        ended
+            .filter(|ended| ended.at > time)
+            .any(|ended| !ended.is_touch)
     }
 
     /// Returns the records from that one on that have changed since a snapshot, with their versions then.

@@ -1,6 +1,6 @@
 //! The writes of one transaction to one collection, before it commits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ahash::AHashMap;
 use smallvec::SmallVec;
@@ -33,6 +33,8 @@ pub(in crate::storage) struct OwnWrites {
     bytes: usize,
     /// What the log of changes will be told of each write. `None` if a write was made before anybody followed the log.
     told: Option<Vec<ToldWrite>>,
+    /// Documents that the transaction has matched and left as they are. Nobody is kept from writing to them.
+    touched: BTreeSet<RecordId>,
     /// The state of the indexes at the first write. If it differs at the commit, the checks of the writes no longer hold.
     pub schema: u64,
 }
@@ -50,6 +52,7 @@ impl OwnWrites {
             next: RecordId::PROVISIONAL,
             bytes: 0,
             told: Some(Vec::new()),
+            touched: BTreeSet::new(),
             schema,
         }
     }
@@ -74,6 +77,19 @@ impl OwnWrites {
     /// Takes out what the log will be told ([`told`](Self::told)).
     pub fn take_told(&mut self) -> Option<Vec<ToldWrite>> {
         self.told.take()
+    }
+
+    /// Notes that the transaction has matched a document and left it as it is. A commit sets its `_ts`.
+    pub fn touch(&mut self, id: RecordId) {
+        if self.touched.insert(id) {
+            self.bytes += size_of::<RecordId>();
+        }
+    }
+
+    /// Returns the documents that the transaction has matched and not changed.
+    pub fn touched(&self) -> impl Iterator<Item = RecordId> {
+        let is_same = |id: &RecordId| !self.writes.contains_key(id);
+        self.touched.iter().copied().filter(is_same)
     }
 
     pub fn get(&self, id: RecordId) -> Option<&OwnWrite> {

@@ -26,7 +26,7 @@ pub fn write(bytes: &[u8], subtype: u8, format: Option<Format>) -> Result<Value>
     let text = match format {
         Format::Auto | Format::Base64 => encode(bytes, STANDARD, true),
         Format::Base64Url => encode(bytes, URL, false),
-        Format::Hex => hex(bytes).to_ascii_uppercase(),
+        Format::Hex => upper_hex(bytes),
         Format::Utf8 => String::from_utf8(bytes.to_vec())
             .map_err(|_| fail("BinData does not represent a valid UTF-8 string"))?,
         Format::Uuid => {
@@ -126,7 +126,21 @@ fn integer(number: i64, target: Type) -> Result<Value> {
 }
 
 pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    in_digits(bytes, b"0123456789abcdef")
+}
+
+pub fn upper_hex(bytes: &[u8]) -> String {
+    in_digits(bytes, b"0123456789ABCDEF")
+}
+
+fn in_digits(bytes: &[u8], digits: &[u8; 16]) -> String {
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        for half in [byte >> 4, byte & 15] {
+            text.push(char::from(digits[usize::from(half)]));
+        }
+    }
+    text
 }
 
 pub fn unhex(text: &str) -> Option<Vec<u8>> {

@@ -6,7 +6,7 @@
 use uuid::Uuid;
 
 use crate::error::{Code, Error, Result};
-use crate::query::expr::convert::binary::{hex, unhex};
+use crate::query::expr::convert::binary::{unhex, upper_hex};
 use crate::value::{ClusterTime, Doc, DocBuf, ValueRef};
 
 /// The place behind an event, or before all events of a time.
@@ -99,7 +99,7 @@ impl ResumeToken {
         }
         bytes.push(tag::END);
         DocBuf::build(|token| {
-            token.put_str("_data", &hex(&bytes).to_ascii_uppercase());
+            token.put_str("_data", &upper_hex(&bytes));
         })
     }
 
