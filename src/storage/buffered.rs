@@ -330,6 +330,11 @@ impl Writer<'_> {
             .claims()
             .and_then(|claims| claims.key(index.number, key));
         let is_own = |by: TransactionId| by == own;
+        // As in MongoDB, a key that another transaction has brought in is a conflict first, also if the snapshot shows it.
+        let has_come = |holder: RecordId| !index.holders(key).any(|other| other == holder);
+        if claimed.is_some_and(|(by, holder)| !is_own(by) && has_come(holder)) {
+            return Err(Refused::Conflict);
+        }
         // What the transaction sees: its own documents, and those of its snapshot.
         let has_key = |holder: RecordId| {
             let stored = view.get(holder)?;
