@@ -333,7 +333,7 @@ fn a_commit_is_whole_in_all_collections() {
 fn unique_keys_are_checked_at_once_and_may_move_between_documents() {
     let catalog = Arc::new(Catalog::new());
     let c = collection(&catalog, "c", true);
-    for id in 1..=2 {
+    for id in [1, 2, 10] {
         c.write(T, |writer| writer.insert(&bytes(id, id)))
             .unwrap()
             .unwrap();
@@ -352,7 +352,13 @@ fn unique_keys_are_checked_at_once_and_may_move_between_documents() {
     assert_eq!(put(&first, 5, 5), Ok(Some(Some(5))));
     assert_eq!(put(&second, 6, 5), Err(Refused::Conflict));
     // What its snapshot shows, though the other transaction has taken the key away.
-    assert!(matches!(put(&second, 6, 1), Err(Refused::Duplicate { .. })));
+    assert_eq!(put(&first, 10, 11), Ok(Some(Some(11))));
+    assert!(matches!(
+        put(&second, 6, 10),
+        Err(Refused::Duplicate { .. })
+    ));
+    // But the other one has also brought this key in.
+    assert_eq!(put(&second, 6, 1), Err(Refused::Conflict));
     let outside = c.write(T, |writer| writer.insert(&bytes(7, 5))).unwrap();
     assert_eq!(outside, Err(Refused::Claimed));
     // One that was added after the snapshot.
@@ -361,7 +367,7 @@ fn unique_keys_are_checked_at_once_and_may_move_between_documents() {
         .unwrap();
     assert_eq!(put(&second, 4, 8), Err(Refused::Conflict));
     assert_eq!(first.commit(T, client), Ok(()));
-    let expected = State::from([(1, 2), (2, 1), (5, 5), (8, 8)]);
+    let expected = State::from([(1, 2), (2, 1), (5, 5), (8, 8), (10, 11)]);
     check_state(&c, ReadPoint::at(T), &expected);
 }
 
