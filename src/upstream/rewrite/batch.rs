@@ -126,7 +126,7 @@ impl Batch<'_> {
     pub async fn send<A: Ask>(mut self, ask: &mut A) -> Result<Bytes, Stop> {
         self.statements.seal();
         let body = self.request.body();
-        let ordered = body.get("ordered").as_bool() != Some(false);
+        let ordered = is_ordered(body);
         let retryable = body.has("txnNumber");
         let first_refused = self.statements.refused.first().map(|(at, _)| *at);
         let is_refused = |at: &usize| self.statements.refused.iter().any(|(no, _)| no == at);
@@ -343,15 +343,13 @@ fn indexed<'a>(reply: Doc<'a>, name: &str) -> Vec<(usize, Doc<'a>)> {
         .collect()
 }
 
-fn errors_of(reply: Doc<'_>) -> Vec<(usize, Doc<'_>)> {
+pub fn errors_of(reply: Doc<'_>) -> Vec<(usize, Doc<'_>)> {
     indexed(reply, "writeErrors")
 }
 
-/// Returns whether a statement of a write has met a duplicate key.
-pub fn has_duplicate(reply: Doc<'_>) -> bool {
-    errors_of(reply)
-        .iter()
-        .any(|(_, error)| is_duplicate(*error))
+/// Returns whether a write command stops at the first statement that fails.
+pub fn is_ordered(command: Doc<'_>) -> bool {
+    command.get("ordered").as_bool() != Some(false)
 }
 
 /// Returns whether an error, of a statement or of a whole command, is a duplicate key.

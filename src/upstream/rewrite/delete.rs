@@ -48,8 +48,7 @@ pub async fn run<A: Ask>(
         takeover: target.takeover(request, moment),
     };
     let reply = batch.send(ask).await?;
-    guess.learn(&reply, target.rules);
-    Ok(reply)
+    Ok(guess.then(reply, target.rules))
 }
 
 /// Returns one statement as it is sent. `narrow` lets its filter match only documents that have not ended.

@@ -45,14 +45,14 @@ pub async fn run<A: Ask>(
     let command = request.body();
     let upsert = is_true(command.get("upsert"));
     let filter = doc_or_empty(command, "query");
-    let guess = Guess::new(command, filter, target.rules, moment.now).filter(|_| !upsert);
+    let guess = Guess::of_filter(command, filter, target.rules, moment.now).filter(|_| !upsert);
     let mut guessed = Guessed::Nothing;
     if let Some(guess) = guess {
         let narrow = |filter: Doc<'_>| guess.alive(filter);
         let sent = FindAndModify::rewrite(command, target, narrow, moment)?;
         if !sent.by_candidate {
             let reply = ask.ask(with_body(request, sent.body.clone())).await?;
-            guessed = match Guessed::of(reply, target.rules) {
+            guessed = match Guessed::of_one(reply, target.rules) {
                 Guessed::Reply(reply) => return Ok(sent.shown(reply, moment.now)),
                 missed => missed,
             };
@@ -102,7 +102,7 @@ pub async fn run<A: Ask>(
             }
             return Err(Error::new(Code::WriteConflict, "others write to the document").into());
         }
-        guessed.learn(&reply, target.rules);
+        let reply = guessed.then(reply, target.rules);
         return Ok(sent.shown(reply, moment.now));
     }
 }

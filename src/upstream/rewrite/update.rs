@@ -88,8 +88,7 @@ pub async fn run<A: Ask>(
         takeover,
     };
     let reply = batch.send(ask).await?;
-    guess.learn(&reply, target.rules);
-    Ok(reply)
+    Ok(guess.then(reply, target.rules))
 }
 
 /// Returns one statement as it is sent. `narrow` lets its filter match only documents that have not ended.

@@ -108,6 +108,71 @@ fn a_retryable_write_that_guessed_wrong_is_executed_once() {
     }
 }
 
+/// Statements of a retryable command are guessed together. Those that were missed are executed in a second round, the others
+/// are not executed again.
+#[test]
+fn several_statements_are_guessed_together_and_executed_once() {
+    let mut world = World::new();
+    if world.is_mongod() && !world.is_replica_set() {
+        return;
+    }
+    for (default, ordered) in [(10, true), (10, false), (-1, true), (-1, false)] {
+        let mut world = World::new();
+        world.default_ttl("a", default);
+        world.insert(bson!([{"_id": 1, "n": 0}, {"_id": 2, "n": 0}, {"_id": 3, "n": 0, "ttl": 5}]));
+        world.insert(bson!([{"_id": 4, "n": 0, "ttl": 50}, {"_id": 5, "n": "text"}]));
+        world.wait(5);
+        let mut number = 0_i64;
+        let lsid = session(7);
+        let mut run = |ids: &[i64], world: &mut World| {
+            number += 1;
+            let updates = ids
+                .iter()
+                .map(|id| bson!({"q": {"_id": *id}, "u": {"$inc": {"n": 1}}}));
+            let updates: Vec<Bson> = updates.collect();
+            let retryable = doc! {"lsid": lsid.clone(), "txnNumber": number, "ordered": ordered};
+            let command = with(doc! {"update": "a", "updates": updates}, &retryable);
+            world.cluster.asked.clear();
+            let reply = world.run(command.clone());
+            let asked = world.cluster.asked.len();
+            assert!(!reply.contains_key("retriedStmtIds"), "{reply}");
+            let retried = world.run(command);
+            let outcome = |reply: &Document| {
+                let errors = reply.get_array("writeErrors").cloned().unwrap_or_default();
+                let errors = errors.iter().map(|error| {
+                    let error = error.as_document().unwrap();
+                    (
+                        error.get_i32("index").unwrap(),
+                        error.get_i32("code").unwrap(),
+                    )
+                });
+                (reply.get_i32("n").unwrap(), errors.collect::<Vec<_>>())
+            };
+            assert_eq!(outcome(&retried), outcome(&reply), "{reply} {retried}");
+            (outcome(&reply), asked)
+        };
+        let counts = |world: &mut World| {
+            let shown = world.find(doc! {"_id": {"$in": [1, 2, 4]}});
+            let shown = shown.as_array().unwrap().iter();
+            let n = |row: &Bson| row.as_document().unwrap().get_i32("n").unwrap();
+            shown.map(n).collect::<Vec<_>>()
+        };
+        assert_eq!(run(&[1, 2], &mut world), ((2, vec![]), 1));
+        assert_eq!(counts(&mut world), [1, 1, 0]);
+        // One has ended and one has a ttl of its own.
+        assert_eq!(run(&[3, 1, 4, 2], &mut world), ((3, vec![]), 2));
+        assert_eq!(counts(&mut world), [2, 2, 1]);
+        // A statement that fails is no reason to ask again, unless another was missed.
+        let (n, errors) = if ordered { (1, 1) } else { (2, 1) };
+        assert_eq!(run(&[1, 5, 2], &mut world), ((n, vec![(errors, 14)]), 1));
+        assert_eq!(run(&[4, 5], &mut world), ((1, vec![(1, 14)]), 2));
+        // The same document twice: only the order tells what it becomes.
+        let rounds = if ordered { 1 } else { 2 };
+        assert_eq!(run(&[4, 4], &mut world), ((2, vec![]), rounds));
+        assert_eq!(run(&[1, 1], &mut world).0, (2, vec![]));
+    }
+}
+
 #[test]
 fn in_a_transaction_ended_documents_make_way_first() {
     for unique in [false, true] {
