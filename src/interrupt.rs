@@ -28,6 +28,11 @@ pub struct Limit {
     pub abandoned: Option<Arc<Flag>>,
 }
 
+/// Checking, rewriting or inflating a message of this size takes about a millisecond or more.
+pub const LARGE: usize = 2 * 1024 * 1024;
+/// So does compressing a message of this size.
+pub const LARGE_TO_COMPRESS: usize = 128 * 1024;
+
 /// Units of work (about one pass of a loop) between two reads of the clock.
 const LOOK_EVERY: u32 = 4096;
 /// A computation hands over the worker's tasks after this time, and again after each such time.
@@ -51,6 +56,14 @@ pub fn run_blocking<R>(work: impl FnOnce() -> R) -> R {
             block_in_place(work)
         }
         _ => work(),
+    }
+}
+
+/// Runs a computation over a message of this size. Other tasks do not wait for a [`LARGE`] one.
+pub fn run_over<R>(size: usize, work: impl FnOnce() -> R) -> R {
+    match size < LARGE {
+        true => work(),
+        false => run_blocking(work),
     }
 }
 
@@ -355,6 +368,19 @@ mod tests {
         let panicked = std::panic::catch_unwind(|| over.watch(|| panic!("as a bug does")));
         assert!(panicked.is_err());
         assert!(tick(LOOK_EVERY + 1).is_ok());
+    }
+
+    /// The computation waits here for what only another task does.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn other_tasks_do_not_wait_for_work_over_a_large_message() {
+        let work = tokio::spawn(async {
+            let (tell, served) = sync_channel(1);
+            tokio::spawn(async move {
+                let _ = tell.send(());
+            });
+            run_over(LARGE, || served.recv_timeout(Duration::from_secs(60)))
+        });
+        assert_eq!(work.await.unwrap(), Ok(()));
     }
 
     #[tokio::test]

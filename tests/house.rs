@@ -96,6 +96,7 @@ const MAP: &[(&str, &[&str])] = &[
             "command",
             "config",
             "handler",
+            "interrupt",
             "query",
             "trust",
             "ttl",

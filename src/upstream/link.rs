@@ -9,7 +9,9 @@ use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
 use super::cluster::ClusterNode;
-use crate::wire::{Compressor, Request, put_request, take_reply};
+use crate::error::Hangup;
+use crate::interrupt::{LARGE_TO_COMPRESS, run_blocking, run_over};
+use crate::wire::{Codec, Compressor, Request, ServerReply, put_request, take_reply};
 
 pub struct Link {
     socket: Socket,
@@ -66,14 +68,13 @@ impl Link {
     pub async fn exchange(&mut self, request: &Request) -> io::Result<Bytes> {
         let id = self.next_id;
         self.next_id = id.wrapping_add(1);
-        self.output.clear();
-        put_request(request, id, self.compressor, &mut self.output);
+        self.put(request, id);
         self.socket.write_all(&self.output).await?;
         if self.output.capacity() > KEEP {
             self.output = Vec::new();
         }
         loop {
-            match take_reply(&mut self.input).map_err(io::Error::other)? {
+            match self.take().map_err(io::Error::other)? {
                 Some(reply) if reply.response_to == id && !reply.more_to_come => {
                     if self.input.is_empty() && self.input.capacity() > KEEP {
                         self.input = BytesMut::with_capacity(READ_BUFFER);
@@ -87,6 +88,23 @@ impl Link {
             if self.socket.read_buf(&mut self.input).await? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
+        }
+    }
+
+    fn put(&mut self, request: &Request, id: i32) {
+        self.output.clear();
+        let mut put = || put_request(request, id, self.compressor, &mut self.output);
+        match self.compressor.is_some() && request.size() >= LARGE_TO_COMPRESS {
+            true => run_blocking(put),
+            false => put(),
+        }
+    }
+
+    fn take(&mut self) -> Result<Option<ServerReply>, Hangup> {
+        match self.compressor {
+            // A plain reply is not looked at.
+            None => take_reply(&mut self.input),
+            Some(_) => run_over(Codec::weight(&self.input)?, || take_reply(&mut self.input)),
         }
     }
 }

@@ -61,6 +61,12 @@ impl Request {
         self.sequences.iter().find(|sequence| sequence.name == name)
     }
 
+    /// Returns the number of bytes of all its documents.
+    pub fn size(&self) -> usize {
+        let outside = self.sequences.iter().map(|one| one.documents.len());
+        self.body.len() + outside.sum::<usize>()
+    }
+
     /// Returns everything that the reply needs, for when the request is gone.
     pub fn reply_to(&self) -> ReplyTo {
         ReplyTo {

@@ -5,7 +5,7 @@ use std::pin::Pin;
 
 use crate::error::Hangup;
 use crate::handler::{Answer, CallOutcome, Handler, Work};
-use crate::interrupt::run_blocking;
+use crate::interrupt::{LARGE_TO_COMPRESS, run_blocking};
 use crate::wire::{Codec, Frame, Incoming, Request};
 
 use super::Connection;
@@ -34,9 +34,6 @@ pub(super) enum ReplySource {
     Work(Box<dyn Work>),
     Awaited(Pin<Box<dyn Future<Output = Result<Answer, Hangup>> + Send>>),
 }
-
-/// Compressing a message of this size takes about a millisecond or more.
-const LARGE_TO_COMPRESS: usize = 128 * 1024;
 
 // === impl Connection ===
 

@@ -16,7 +16,7 @@ use tokio_util::codec::Decoder;
 
 use crate::error::Hangup;
 use crate::handler::{Handler, Peer, Traffic};
-use crate::interrupt::run_blocking;
+use crate::interrupt::{LARGE, run_over};
 use crate::wire::{Codec, Incoming};
 
 use super::drain::ConnectionPhase;
@@ -71,10 +71,6 @@ pub(super) enum ConnectionEnd {
 
 /// Replies are written when they reach this many bytes, even if more requests wait.
 const FLUSH_AT: usize = 256 * 1024;
-
-/// Checking a message of this size takes about a millisecond or more. From this size on, other tasks move to another thread
-/// meanwhile.
-const LARGE: usize = 2 * 1024 * 1024;
 
 /// The time for writing earlier replies to a client after a hangup.
 const LAST_WRITE: Duration = Duration::from_secs(2);
@@ -193,11 +189,7 @@ impl<H: Handler, S: Stream> Connection<H, S> {
             _ => None,
         };
         let decode = || self.codec.decode_keeping(&mut self.input, permit);
-        let decoded = if weight >= LARGE {
-            run_blocking(decode)
-        } else {
-            decode()
-        };
+        let decoded = run_over(weight, decode);
         if let (Ok(Some(_)), Some(message)) = (&decoded, compressed_message) {
             self.handler.message_compressed(message, true);
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::interrupt::run_over;
 use crate::upstream::{Ask, CollectionRules, Lost};
 use crate::value::{Doc, DocBuf};
 use crate::wire::Request;
@@ -119,7 +120,8 @@ pub async fn finish<A: Ask>(
     cursors: &CursorRules,
 ) -> Result<Bytes, Stop> {
     let before = cursor_id(Doc::new(&reply));
-    let Some(shown) = rule.rows.apply(Doc::new(&reply), moment, &mut rule.window) else {
+    let rewrite = || rule.rows.apply(Doc::new(&reply), moment, &mut rule.window);
+    let Some(shown) = run_over(reply.len(), rewrite) else {
         return Ok(reply);
     };
     if before != 0 && shown.cursor_id == 0 {

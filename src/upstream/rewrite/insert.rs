@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use crate::interrupt::run_over;
 use crate::upstream::{Ask, CollectionRules};
 use crate::value::{ArrayBuilder, Doc, DocBuf, ValueRef};
 use crate::wire::Request;
@@ -51,16 +52,18 @@ pub fn stamped(documents: &[Doc<'_>], rules: &CollectionRules, moment: Moment) -
     let stamp = WriteStamp::new(rules, moment.now);
     let size: usize = documents.iter().map(|doc| doc.bytes().len() + 40).sum();
     let mut stored = StatementBytes::with_capacity(size);
-    for &doc in documents {
-        match (stamp, check_document(doc)) {
-            (None, _) => stored.push(doc),
-            (Some(_), Err(error)) => stored.refuse(error),
-            (Some(stamp), Ok(())) => stored.push_with(|out| {
-                put_without(doc, &[TS_FIELD], out);
-                stamp.put(out);
-            }),
+    run_over(size, || {
+        for &doc in documents {
+            match (stamp, check_document(doc)) {
+                (None, _) => stored.push(doc),
+                (Some(_), Err(error)) => stored.refuse(error),
+                (Some(stamp), Ok(())) => stored.push_with(|out| {
+                    put_without(doc, &[TS_FIELD], out);
+                    stamp.put(out);
+                }),
+            }
         }
-    }
+    });
     stored
 }
 
