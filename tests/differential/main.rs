@@ -2,7 +2,8 @@
 //! afterwards, must be the same.
 //!
 //! `MONGODB_URI` names the mongod (`tests/mongod.sh start DIR` starts one). Without it nothing is compared, and the test
-//! prints a line about that. A long run: `SEED=1 ROUNDS=10000 cargo test --test differential -- --ignored long`. A finding
+//! prints a line about that. A long run: `SEED=1 ROUNDS=10000 cargo test --test differential -- --ignored long`; with
+//! `ACCEPT=versions` it also shows the known faults. Several runs with seeds of their own may share a mongod. A finding
 //! is shortened to a few lines. If they are in a file, `SCRIPT=file cargo test --test differential -- --ignored script`
 //! plays them again.
 //! [`known`] lists the differences that have a reason.
@@ -29,18 +30,34 @@ use std::io::Write;
 use bson::Bson;
 
 use difference::Difference;
-use pair::Pair;
+use pair::{Accepted, Pair, Start};
 
-/// The number of commands in a round, besides those that fill its collections.
-const COMMANDS: usize = 12;
 /// A run ends when it has this many findings.
-const ENOUGH: usize = 30;
+const ENOUGH: usize = 60;
+
+/// The number of findings with the same codes that are shortened; the others are only counted.
+const EXAMPLES: usize = 12;
+/// A long run prints its counts after this many commands, because it may be stopped early.
+const REPORTED: usize = 10_000;
 
 /// Only a long run can tell which known differences no longer exist.
 #[derive(Clone, Copy, PartialEq)]
 enum Length {
     Short,
     Long,
+}
+
+// === impl Length ===
+
+impl Length {
+    /// Returns the number of commands in a round, besides those that fill its collections. Filling them takes mongod as
+    /// long as ten commands.
+    fn commands(self) -> usize {
+        match self {
+            Self::Short => 12,
+            Self::Long => 40,
+        }
+    }
 }
 
 /// Connects to the servers, if there is a mongod to compare with.
@@ -61,13 +78,27 @@ fn servers(test: &str) -> Option<Pair> {
 /// Plays rounds. Prints each fault once, and how often each known difference occurred.
 fn explore(pair: &mut Pair, first: u64, rounds: u64, length: Length) {
     let mut two_faults = 0;
+    let mut reported = 0;
+    let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
     let mut unexplained: BTreeMap<String, usize> = BTreeMap::new();
     let mut faults: BTreeMap<String, u64> = BTreeMap::new();
     for seed in first..first + rounds {
-        let steps = generate::round(seed, COMMANDS);
-        let Some(found) = pair.play(&steps) else {
+        let steps = generate::round(seed, length.commands());
+        let found = pair.play_on(Start::Emptied, &steps);
+        if pair.commands / REPORTED > reported {
+            reported = pair.commands / REPORTED;
+            summary(pair, two_faults, &unexplained);
+        }
+        let Some(found) = found else {
             continue;
         };
+        let kind = format!("{} {:?} {:?}", found.verb(), found.what, found.codes());
+        let times = kinds.entry(kind.clone()).or_insert(0);
+        *times += 1;
+        if *times > EXAMPLES {
+            *unexplained.entry(format!("{kind}, as above")).or_default() += 1;
+            continue;
+        }
         let counted = (pair.commands, pair.reasons.clone());
         let small = shrink::shrink(pair, found);
         // What was played to shorten the script does not count.
@@ -108,7 +139,7 @@ fn explore(pair: &mut Pair, first: u64, rounds: u64, length: Length) {
 fn summary(pair: &Pair, two_faults: usize, unexplained: &BTreeMap<String, usize>) {
     let kinds = |version: bool| {
         let reasons = pair.reasons.iter();
-        let chosen = reasons.filter(|(reason, _)| reason.starts_with("8.2:") == version);
+        let chosen = reasons.filter(|(reason, _)| pair::is_version(reason) == version);
         chosen.fold((0, 0), |(kinds, times), (_, n)| (kinds + 1, times + n))
     };
     let (versions, by_version) = kinds(true);
@@ -118,11 +149,14 @@ fn summary(pair: &Pair, two_faults: usize, unexplained: &BTreeMap<String, usize>
     let differing = by_others + two_faults + unexplained_times;
     let _ = writeln!(
         std::io::stderr(),
-        "agree: {:.2} % of {} replies ({:.2} % counting differences of version as such); distinct differences: {} \
-         unexplained, {others} explained otherwise, {versions} of version",
+        "agree: {:.2} % of {} replies ({:.2} % counting differences of version as such): {} the same, {by_version} of \
+         version, {} explained otherwise, {unexplained_times} unexplained; distinct differences: {} unexplained, {others} \
+         explained otherwise, {versions} of version",
         share(differing),
         pair.commands,
         share(differing + by_version),
+        pair.commands.saturating_sub(differing + by_version),
+        by_others + two_faults,
         unexplained.len(),
     );
 }
@@ -178,6 +212,9 @@ fn short() {
 #[ignore = "as long as ROUNDS says; needs a mongod"]
 fn long() {
     if let Some(mut pair) = servers("long") {
+        if std::env::var("ACCEPT").is_ok_and(|accepted| accepted == "versions") {
+            pair.accepted = Accepted::Versions;
+        }
         let rounds = number("ROUNDS", 1_000);
         explore(&mut pair, number("SEED", 1), rounds, Length::Long);
     }

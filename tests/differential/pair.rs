@@ -16,8 +16,8 @@ use crate::support::mongod;
 use crate::support::world::{Reaper, World};
 use crate::witness::Witness;
 
-/// The collections that scripts use.
-const COLLECTIONS: [&str; 3] = ["t", "u", "v"];
+/// The collections that every round fills first.
+const FILLED: [&str; 2] = ["t", "u"];
 
 pub struct Pair {
     ours: Server,
@@ -29,6 +29,25 @@ pub struct Pair {
     pub reasons: BTreeMap<&'static str, usize>,
     /// The codes of the last replies that agreed, or differed for a known reason. 0 means success.
     pub last: (i32, i32),
+    /// The reasons that are accepted.
+    pub accepted: Accepted,
+}
+
+/// Which known differences are accepted.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Accepted {
+    Known,
+    /// Only differences of version, so that the known faults are found and shortened, too.
+    Versions,
+}
+
+/// What is left of earlier scripts when one begins.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Start {
+    /// No collection exists.
+    Nothing,
+    /// The collections that every round fills first may exist, without documents. That takes mongod a tenth of the time.
+    Emptied,
 }
 
 pub struct Server {
@@ -62,13 +81,18 @@ impl Pair {
             commands: 0,
             reasons: BTreeMap::new(),
             last: (0, 0),
+            accepted: Accepted::Known,
         }
     }
 
-    /// Plays the steps on empty collections, up to the first difference that has no known reason.
+    /// Plays the steps without earlier collections, up to the first difference that has no known reason.
     pub fn play(&mut self, steps: &[Step]) -> Option<Difference> {
-        self.ours.clear();
-        self.theirs.clear();
+        self.play_on(Start::Nothing, steps)
+    }
+
+    pub fn play_on(&mut self, start: Start, steps: &[Step]) -> Option<Difference> {
+        self.ours.clear(start);
+        self.theirs.clear(start);
         self.last = (0, 0);
         for (at, step) in steps.iter().enumerate() {
             let command = Bson::Document(step.command.clone());
@@ -109,7 +133,8 @@ impl Pair {
             theirs: &mut self.theirs,
             ours: &mut self.ours,
         };
-        let reason = known::reason(found, &mut witness);
+        let reason = known::reason(found, &mut witness)
+            .filter(|reason| self.accepted == Accepted::Known || is_version(reason));
         if let Some(reason) = reason {
             *self.reasons.entry(reason).or_default() += 1;
         }
@@ -195,40 +220,60 @@ impl Server {
     }
 
     /// Drops everything that a script left. A wrong command may have created a collection of any name.
-    fn clear(&mut self) {
-        for name in self.collections() {
-            self.ask(doc! {"drop": name});
+    fn clear(&mut self, start: Start) {
+        for collection in self.collections() {
+            let Ok(name) = collection.get_str("name") else {
+                continue;
+            };
+            let stays = start == Start::Emptied
+                && FILLED.contains(&name)
+                && collection
+                    .get_document("options")
+                    .is_ok_and(Document::is_empty)
+                && self.has_only_the_id_index(name);
+            match stays {
+                true => self.ask(doc! {"delete": name, "deletes": [{"q": {}, "limit": 0}]}),
+                false => self.ask(doc! {"drop": name}),
+            };
         }
     }
 
-    fn collections(&mut self) -> Vec<String> {
-        let listed = self.ask(doc! {"listCollections": 1, "nameOnly": true});
-        let rows = reply::batch(&listed).into_iter().flatten();
-        let names =
-            rows.filter_map(|row| Some(row.as_document()?.get_str("name").ok()?.to_owned()));
-        let mut names: Vec<String> = names.collect();
-        names.sort();
-        names
+    fn has_only_the_id_index(&mut self, collection: &str) -> bool {
+        let indexes = self.ask(doc! {"listIndexes": collection});
+        reply::batch(&indexes).is_some_and(|indexes| indexes.len() == 1)
     }
 
-    fn state(&mut self) -> Vec<Document> {
-        let mut state = Vec::new();
-        for collection in COLLECTIONS {
-            state.push(self.ask(doc! {"find": collection, "sort": {"_id": 1}}));
-            state.push(self.ask(doc! {"listIndexes": collection}));
-        }
-        let listed =
-            self.ask(doc! {"listCollections": 1, "filter": {"name": {"$in": &COLLECTIONS[..]}}});
+    /// Returns the name and the options of each collection, sorted by name.
+    fn collections(&mut self) -> Vec<Document> {
+        let listed = self.ask(doc! {"listCollections": 1});
         let rows = reply::batch(&listed).into_iter().flatten();
-        let options = rows.filter_map(|row| {
+        let described = rows.filter_map(|row| {
             let row = row.as_document()?;
             Some(doc! {"name": row.get("name"), "options": row.get("options")})
         });
-        let mut options: Vec<Document> = options.collect();
-        options.sort_by_cached_key(|row| row.get_str("name").unwrap_or_default().to_owned());
-        state.push(doc! {"collections": self.collections(), "options": options, "ok": 1.0});
+        let mut described: Vec<Document> = described.collect();
+        described.sort_by_cached_key(|row| row.get_str("name").unwrap_or_default().to_owned());
+        described
+    }
+
+    fn state(&mut self) -> Vec<Document> {
+        let collections = self.collections();
+        let mut state = Vec::new();
+        for name in collections
+            .iter()
+            .filter_map(|row| row.get_str("name").ok())
+        {
+            state.push(self.ask(doc! {"find": name, "sort": {"_id": 1}}));
+            state.push(self.ask(doc! {"listIndexes": name}));
+        }
+        state.push(doc! {"collections": collections, "ok": 1.0});
         state
     }
+}
+
+/// Returns true if the reason is a difference between 6.0 and 8.2.
+pub fn is_version(reason: &str) -> bool {
+    reason.starts_with("8.2:")
 }
 
 /// Puts the database in the place of `DB`, with which the generator begins the full names of collections.

@@ -4,7 +4,7 @@ use bson::{Bson, Document};
 
 use crate::difference::{Difference, What};
 use crate::generate::Step;
-use crate::pair::Pair;
+use crate::pair::{Accepted, Pair};
 
 /// The largest number of times that a script is played.
 const PLAYS: usize = 900;
@@ -88,7 +88,8 @@ impl Shrinker<'_> {
     /// change.
     fn has_two_faults(&mut self) -> bool {
         let (theirs, ours) = self.kind.codes;
-        if theirs == 0 || ours == 0 || self.kind.what == What::State {
+        let strict = self.pair.accepted == Accepted::Versions;
+        if strict || theirs == 0 || ours == 0 || self.kind.what == What::State {
             return false;
         }
         let last = self.best.steps.len() - 1;
