@@ -39,9 +39,9 @@ pub struct Arg<'a> {
 
 /// A named argument of an operator.
 #[derive(Clone, Copy)]
-pub struct NamedArg<'a, W> {
+pub struct NamedArg<T, W> {
     name: &'static str,
-    value: Option<ValueRef<'a>>,
+    value: Option<T>,
     words: W,
 }
 
@@ -65,7 +65,22 @@ pub fn named<'a, const N: usize, W, E>(
     value: ValueRef<'a>,
     names: [&'static str; N],
     words: W,
-) -> Result<[NamedArg<'a, W>; N]>
+) -> Result<[NamedArg<ValueRef<'a>, W>; N]>
+where
+    W: Fn(ArgumentError<'_>) -> E + Copy,
+    E: Into<Error>,
+{
+    named_as(value, names, words, |_, value| Ok(value))
+}
+
+/// Reads the arguments with these names, and parses each where it stands. So what is wrong with one is reported before an
+/// unknown name behind it, and before a missing argument.
+pub fn named_as<'a, const N: usize, T, W, E>(
+    value: ValueRef<'a>,
+    names: [&'static str; N],
+    words: W,
+    mut parse: impl FnMut(&'static str, ValueRef<'a>) -> Result<T>,
+) -> Result<[NamedArg<T, W>; N]>
 where
     W: Fn(ArgumentError<'_>) -> E + Copy,
     E: Into<Error>,
@@ -79,9 +94,9 @@ where
         return Err(words(ArgumentError::NotAnObject(value.ty().alias())).into());
     };
     for elem in doc {
-        let known = |arg: &&mut NamedArg<'_, W>| arg.name.as_bytes() == elem.name_bytes();
+        let known = |arg: &&mut NamedArg<T, W>| arg.name.as_bytes() == elem.name_bytes();
         match args.iter_mut().find(known) {
-            Some(arg) => arg.value = Some(elem.value),
+            Some(arg) => arg.value = Some(parse(arg.name, elem.value)?),
             None => return Err(words(ArgumentError::Unknown(elem.name())).into()),
         }
     }
@@ -362,14 +377,14 @@ impl<'a> Arg<'a> {
 
 // === impl NamedArg ===
 
-impl<'a, W> NamedArg<'a, W> {
+impl<T, W> NamedArg<T, W> {
     /// Returns the value, if the argument was given.
-    pub fn value(self) -> Option<ValueRef<'a>> {
+    pub fn value(self) -> Option<T> {
         self.value
     }
 
     /// Returns the value of a required argument.
-    pub fn required<E>(self) -> Result<ValueRef<'a>>
+    pub fn required<E>(self) -> Result<T>
     where
         W: Fn(ArgumentError<'_>) -> E,
         E: Into<Error>,

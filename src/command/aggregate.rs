@@ -170,11 +170,15 @@ impl<'a> Aggregate<'a> {
         let vars = call.vars();
         let (scope, vars) = match self.let_vars {
             None => (Scope::new(), vars),
-            Some(spec) => bind_let(&vars, &Scope::new(), spec)?,
+            Some(spec) => {
+                let bound = bind_let(&vars, &Scope::new(), spec);
+                bound.map_err(|error| self.first_mistake(call, error))?
+            }
         };
-        let scope = scope.of_pipeline();
+        let scope = scope.noting();
         let context = StageContext::new(&scope, call.database(), self.collection);
-        let pipeline = Pipeline::parse(self.pipeline, &context)?;
+        let pipeline = Pipeline::parse(self.pipeline, &context)
+            .map_err(|error| self.first_mistake(call, error))?;
         for step in pipeline.steps() {
             check_stage(call, step.row.name)?;
         }
@@ -212,6 +216,7 @@ impl<'a> Aggregate<'a> {
         if let Some(Output::Merge(merge)) = pipeline.output().map(Arc::as_ref) {
             check_on(&context.catalog, merge, call.read_point())?;
         }
+        scope.check_pipeline()?;
         let surveyed = Survey::of(TS_FIELD, |survey| pipeline.survey(survey));
         let pipeline = pipeline.optimise()?;
         let show_ts = surveyed.names_field || context.config.expose_ts;
@@ -234,6 +239,14 @@ impl<'a> Aggregate<'a> {
             show_ts,
             is_slow: surveyed.is_slow,
         })
+    }
+
+    /// Returns the error of an early check, which MongoDB makes first, or else this one.
+    fn first_mistake(&self, call: &Call<'_>, later: Error) -> Error {
+        let scope = Scope::new().noting();
+        let context = StageContext::new(&scope, call.database(), self.collection);
+        let early = stage::check_early(self.pipeline, &context);
+        early.err().unwrap_or(later)
     }
 
     /// Prepares the pipeline and opens it on its source.
@@ -263,7 +276,7 @@ impl<'a> Aggregate<'a> {
                 let (spec, rest) = pipeline.split_source();
                 let hint = self.hint.clone();
                 let found = sources.read_spec(call.database(), name, &spec, hint)?;
-                (rest.open(found), !rest.is_empty())
+                (rest.open(found), !rest.only_includes())
             }
             _ => (pipeline.open(Box::new(Empty)), true),
         };

@@ -21,8 +21,6 @@ pub(super) const COMMAND: Command =
 /// The options of the new collection.
 #[derive(Default)]
 struct Create {
-    /// Whether `_id` gets an index. It always does; the option is a relic.
-    auto_index_id: Option<bool>,
     temp: bool,
     capped: bool,
     size: Option<u64>,
@@ -43,7 +41,6 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let name = call.collection()?;
     let create = Create::parse(call)?;
     create.check()?;
-    create.check_auto_index_id(&call.namespace(name), reply)?;
     let change = CreateCollection {
         namespace: Namespace::new(call.database(), name),
         options: CollectionOptions {
@@ -83,12 +80,6 @@ impl Create {
             "capped" => self.capped = arg.bool()?.unwrap_or(false),
             "size" => self.size = capped::bytes(&arg)?,
             "max" => self.max = capped::documents(&arg)?,
-            "autoIndexId" => {
-                self.auto_index_id = arg.bool()?;
-                if self.auto_index_id == Some(true) {
-                    self.shown.put(arg.name(), ValueRef::new(Type::Bool, &[1]));
-                }
-            }
             "temp" => self.temp = arg.bool()?.is_some(),
             "flags" => {
                 arg.int()?;
@@ -212,24 +203,6 @@ impl Create {
             ))),
             None => Ok(()),
         }
-    }
-
-    /// Refuses a collection without an index on `_id`, which MongoDB has in `local` only, and notes that the option is a relic.
-    fn check_auto_index_id(&self, namespace: &str, reply: &mut DocBuilder<'_>) -> Result<()> {
-        if self.auto_index_id == Some(false) && !namespace.starts_with("local.") {
-            return Err(Error::location(
-                50001,
-                format!(
-                    "autoIndexId:false is not allowed for collection {namespace} because it can be replicated"
-                ),
-            ));
-        }
-        if self.auto_index_id.is_some() {
-            let note =
-                "The autoIndexId option is deprecated and will be removed in a future release";
-            reply.put_str("note", note);
-        }
-        Ok(())
     }
 
     fn cap(&self) -> Option<Cap> {

@@ -177,7 +177,9 @@ impl<'a> Args<'a> {
                 .map(|update| parse_update(update, self.array_filters, scope));
             Ok((update.transpose()?, scope.clone()))
         })?;
-        let fields = self.fields.filter(|fields| !fields.is_empty());
+        // Without a collection and without an upsert there is nothing to show, and MongoDB does not look at the projection.
+        let shows = self.upsert || exists(call)?;
+        let fields = self.fields.filter(|fields| shows && !fields.is_empty());
         let projection = fields
             .map(|fields| Projection::parse(fields, &scope, ProjectionKind::Find))
             .transpose()?;
@@ -216,6 +218,12 @@ impl<'a> Args<'a> {
             reply: None,
         })
     }
+}
+
+fn exists(call: &Call<'_>) -> Result<bool> {
+    let catalog = &call.context.catalog;
+    let found = catalog.get(call.database(), call.collection()?)?;
+    Ok(found.is_some())
 }
 
 fn parse_update(update: ValueRef<'_>, filters: Option<Doc<'_>>, scope: &Scope) -> Result<Update> {

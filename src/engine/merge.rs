@@ -35,8 +35,15 @@ pub struct Merging {
     blocked: Blocked,
     /// Rows that are not written yet. As in MongoDB they wait until there are many, so a pipeline that also reads the target
     /// seldom sees what it has written.
-    waiting: Vec<Box<[u8]>>,
+    waiting: Vec<WaitingRow>,
     waiting_bytes: usize,
+}
+
+/// A row that is not written yet.
+struct WaitingRow {
+    bytes: Box<[u8]>,
+    /// The variables of `let`.
+    let_values: Vec<Value>,
 }
 
 /// The most rows that wait to be written. They also take no more bytes than the largest document.
@@ -149,9 +156,8 @@ fn setting(operator: &str, row: Doc<'_>) -> Result<Update> {
 // === impl Merging ===
 
 impl Merging {
-    /// Returns the filter `{on: {$eq: value}, ...}` for a row.
-    fn filter(&self, row: Doc<'_>) -> Result<Filter> {
-        let mut filter = DocBuf::new();
+    /// Checks the fields of `on` in a row.
+    fn check_on_fields(&self, row: Doc<'_>) -> Result<()> {
         for path in &self.on {
             let value = path.get(row);
             if value.ty() == Type::Array {
@@ -168,8 +174,23 @@ impl Merging {
                     ),
                 ));
             }
+        }
+        Ok(())
+    }
+
+    /// Computes the variables of `let` for a row.
+    fn let_values(&self, row: Doc<'_>, vars: &Vars) -> Result<Vec<Value>> {
+        let lets = self.merge.let_vars.iter();
+        lets.map(|(_, expr)| Ok(expr.eval(row, vars)?.into_value()))
+            .collect()
+    }
+
+    /// Returns the filter `{on: {$eq: value}, ...}` for a row.
+    fn filter(&self, row: Doc<'_>) -> Result<Filter> {
+        let mut filter = DocBuf::new();
+        for path in &self.on {
             let equal = DocBuf::build(|doc| {
-                doc.put("$eq", value.or_null());
+                doc.put("$eq", path.get(row).or_null());
             });
             filter.put(path.as_str(), ValueRef::document(equal.as_doc()));
         }
@@ -191,7 +212,9 @@ impl Merging {
         }
     }
 
-    fn one(&self, row: Doc<'_>, vars: &Vars, effort: &mut Effort) -> Result<()> {
+    fn one(&self, row: WaitingRow, vars: &Vars, effort: &mut Effort) -> Result<()> {
+        let WaitingRow { bytes, let_values } = row;
+        let row = Doc::new(&bytes);
         let merge = &*self.merge;
         let target = self.target();
         let intake = Intake {
@@ -205,7 +228,7 @@ impl Merging {
             intake.admit(row)?
         };
         let row = Doc::new(&new);
-        let mut meeting = self.meeting(row, vars)?;
+        let mut meeting = self.meeting(row, let_values, vars)?;
         let mut lost = 0;
         loop {
             if self.match_exists(&mut meeting, &target, effort)? {
@@ -287,7 +310,7 @@ impl Merging {
         let mut effort = Effort::default();
         for row in std::mem::take(&mut self.waiting) {
             tick(16)?;
-            let written = self.one(Doc::new(&row), vars, &mut effort);
+            let written = self.one(row, vars, &mut effort);
             if failed.is_ok() {
                 failed = written.map_err(|error| self.explained(error));
             }
@@ -323,7 +346,7 @@ impl Merging {
     }
 
     /// Prepares what `whenMatched` asks for on the document that the row matches.
-    fn meeting(&self, row: Doc<'_>, vars: &Vars) -> Result<MatchHandling> {
+    fn meeting(&self, row: Doc<'_>, let_values: Vec<Value>, vars: &Vars) -> Result<MatchHandling> {
         let filter = self.filter(row)?;
         let new = |row: Doc<'_>| Value::document(row.bytes().to_vec());
         let values = match &self.merge.when_matched {
@@ -341,8 +364,7 @@ impl Merging {
             WhenMatched::Replace => vec![new(row)],
             WhenMatched::Pipeline { .. } => {
                 let mut values = vec![new(row)];
-                for (name, expr) in &self.merge.let_vars {
-                    let value = expr.eval(row, vars)?.into_value();
+                for ((name, _), value) in self.merge.let_vars.iter().zip(let_values) {
                     if value.is_missing() {
                         return Err(Error::location(
                             17276,
@@ -451,13 +473,19 @@ impl Sink for Merging {
     fn write(&mut self, cx: &mut RowContext<'_>, rows: &RowBatch) -> Result<()> {
         for row in rows.iter() {
             let bytes = row.doc.bytes();
+            // If a row fails here, those that wait are not written either, as in MongoDB.
+            self.check_on_fields(row.doc)?;
+            let let_values = self.let_values(row.doc, cx.vars)?;
             let is_full = self.waiting_bytes + bytes.len() > MAX_DOCUMENT
                 || self.waiting.len() == MAX_WAITING;
             if is_full {
                 self.write_waiting(cx.vars)?;
             }
             self.waiting_bytes += bytes.len();
-            self.waiting.push(bytes.into());
+            self.waiting.push(WaitingRow {
+                bytes: bytes.into(),
+                let_values,
+            });
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! The names of the variables that an expression may use, known while it is parsed.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use ahash::AHashMap;
 
@@ -27,12 +27,12 @@ pub struct Scope {
 
 /// What happens to a constant expression that fails, such as a division by zero. MongoDB reports it when it optimises the
 /// expression, and keeps it where it does not.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 enum ConstantFailures {
     #[default]
     Reported,
-    /// Reported in the words of the optimiser of pipelines.
-    ReportedByPipeline,
+    /// The first one is noted here. MongoDB optimises when everything is parsed, so any other mistake is reported before it.
+    Noted(Arc<OnceLock<Error>>),
     /// Kept until a document reaches it.
     Kept,
 }
@@ -62,17 +62,25 @@ impl Scope {
         }
     }
 
-    /// Returns this scope for the stages of `aggregate`.
+    /// Returns this scope for a pipeline or projection as a whole. [`Scope::noted`] returns the first constant of it that
+    /// fails.
     #[must_use]
-    pub fn of_pipeline(mut self) -> Self {
-        self.failures = ConstantFailures::ReportedByPipeline;
+    pub fn noting(mut self) -> Self {
+        self.failures = ConstantFailures::Noted(Arc::default());
         self
     }
 
-    /// Returns this scope for the stages of an update, which MongoDB does not optimise.
+    /// Returns this scope for expressions that MongoDB does not optimise, such as those of an update.
     #[must_use]
     pub fn of_update(mut self) -> Self {
         self.failures = ConstantFailures::Kept;
+        self
+    }
+
+    /// Returns this scope for an expression that MongoDB evaluates while it parses.
+    #[must_use]
+    pub(super) fn at_once(mut self) -> Self {
+        self.failures = ConstantFailures::Reported;
         self
     }
 
@@ -96,11 +104,38 @@ impl Scope {
 
     /// Returns the error of a constant expression that fails, unless it is to fail later.
     pub(super) fn report(&self, failure: Error) -> Option<Error> {
-        match self.failures {
+        match &self.failures {
             ConstantFailures::Reported => Some(failure),
-            ConstantFailures::ReportedByPipeline => Some(failure.caused(OPTIMIZING)),
+            ConstantFailures::Noted(first) => {
+                first.get_or_init(|| failure);
+                None
+            }
             ConstantFailures::Kept => None,
         }
+    }
+
+    /// Returns whether a constant expression that fails is reported as soon as its expression is parsed.
+    pub(super) fn reports_at_once(&self) -> bool {
+        matches!(self.failures, ConstantFailures::Reported)
+    }
+
+    /// Returns whether MongoDB evaluates the expression as it is written, without optimising it first.
+    pub(super) fn keeps_failures(&self) -> bool {
+        matches!(self.failures, ConstantFailures::Kept)
+    }
+
+    /// Returns the first failure that was noted.
+    pub(super) fn noted(&self) -> Option<Error> {
+        match &self.failures {
+            ConstantFailures::Noted(first) => first.get().cloned(),
+            _ => None,
+        }
+    }
+
+    /// Reports the first failure that was noted in a pipeline, in the words of MongoDB's optimiser.
+    pub fn check_pipeline(&self) -> Result<()> {
+        let noted = self.noted();
+        noted.map_or(Ok(()), |failure| Err(failure.caused(OPTIMIZING)))
     }
 
     /// Rejects a built-in constant that the command does not offer.
@@ -120,6 +155,7 @@ impl Scope {
                 slots: AHashMap::new(),
                 before: self.newest.clone(),
             })),
+            failures: self.failures.clone(),
             ..*self
         };
         for name in names {
@@ -154,14 +190,6 @@ impl Scope {
             layer = here.before.as_deref();
         }
         None
-    }
-}
-
-/// Adds which stage is wrong, unless the error is one of its constants.
-pub(super) fn invalid_stage(name: &str, error: Error) -> Error {
-    match error.message().starts_with(OPTIMIZING) {
-        true => error,
-        false => error.caused(&format!("Invalid {name}")),
     }
 }
 

@@ -114,7 +114,8 @@ pub fn bind_let(vars: &Vars, scope: &Scope, spec: Doc<'_>) -> Result<(Scope, Var
             ));
         }
         scope::check_definable(name)?;
-        let expr = Expr::parse(elem.value, &scope)?;
+        // MongoDB does not optimise it, so a field counts even where it is never read.
+        let expr = Expr::parse(elem.value, &scope.clone().of_update())?;
         if expr.reads_document() {
             return Err(Error::location(
                 4890500,

@@ -85,6 +85,7 @@ impl ExplainSubject {
                 Self::of_delete(call, deleting)
             }
             "findAndModify" => {
+                let action = find_and_modify::explained(call)?;
                 let database = call.database();
                 if call.context.catalog.in_database(database).is_empty() {
                     return Err(Error::new(
@@ -92,7 +93,7 @@ impl ExplainSubject {
                         format!("database {database} does not exist"),
                     ));
                 }
-                match find_and_modify::explained(call)? {
+                match action {
                     RunningAction::Update(updating) => Self::of_update(call, *updating),
                     RunningAction::Remove(deleting) => {
                         Self::of_write(call, deleting.search.selection, None, false, Shows::Before)

@@ -420,6 +420,9 @@ fn read_partial(partial: Doc<'_>, sparse: bool) -> Result<Partial> {
             "partialFilterExpression cannot name _ts, which is kept by the server: {partial}"
         )));
     }
+    if names_always_true(partial) {
+        return Err(unsupported_in_partial(partial));
+    }
     check_partial(filter.root(), partial, 0)?;
     Ok(Partial {
         filter: DocBuf::from(partial),
@@ -446,13 +449,29 @@ fn check_version(value: ValueRef<'_>, spec: Doc<'_>) -> Result<i32> {
     }
 }
 
+fn unsupported_in_partial(filter: Doc<'_>) -> Error {
+    cannot(format!(
+        "Expression not supported in partial index: {filter}"
+    ))
+}
+
+/// Returns whether a condition is `$alwaysTrue`, which is parsed as no condition.
+fn names_always_true(filter: Doc<'_>) -> bool {
+    filter.iter().any(|field| match field.name() {
+        "$alwaysTrue" => true,
+        "$and" | "$or" => {
+            let parts = field.value.as_array().into_iter().flatten();
+            parts
+                .filter_map(|part| part.value.as_doc())
+                .any(names_always_true)
+        }
+        _ => false,
+    })
+}
+
 /// Checks the filter of a partial index. It may contain comparisons, existence, type, and combinations of these.
 fn check_partial(node: &FilterNode, filter: Doc<'_>, depth: usize) -> Result<()> {
-    let unsupported = || {
-        Err(cannot(format!(
-            "Expression not supported in partial index: {filter}"
-        )))
-    };
+    let unsupported = || Err(unsupported_in_partial(filter));
     match node {
         FilterNode::True => Ok(()),
         FilterNode::And(nodes) | FilterNode::Or(nodes) => {

@@ -14,7 +14,6 @@ const UNSTABLE: &[(&str, &[&str])] = &[
     (
         "create",
         &[
-            "autoIndexId",
             "changeStreamPreAndPostImages",
             "flags",
             "indexOptionDefaults",

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::query::expr::args::n_and_input;
 use crate::query::expr::array_order::check_n;
 use crate::query::expr::{ExprArgument, array_of};
-use crate::query::{Expr, Scope, Vars};
+use crate::query::{Expr, Vars};
 use crate::value::{Doc, Value, ValueRef};
 
 /// The number of values that a group keeps.
@@ -41,9 +41,8 @@ pub fn parse(
     not_an_object: i32,
     start: fn(BoundedValues) -> Box<dyn AccumulatorState>,
 ) -> Result<Accumulator> {
-    let (n, input) = n_and_input(arg, not_an_object)?;
-    let n = ValueCount::parse(n, arg.scope)?;
-    let input = Expr::parse(input, arg.scope)?;
+    let (n, input) = n_and_input(arg, not_an_object, Expr::parse)?;
+    let n = ValueCount::of_expr(n);
     Ok(Accumulator::new(Arc::new(BoundedRule { n, start }), input))
 }
 
@@ -59,11 +58,11 @@ fn cost(value: &Value) -> usize {
 // === impl ValueCount ===
 
 impl ValueCount {
-    pub fn parse(value: ValueRef<'_>, scope: &Scope) -> Result<Self> {
-        let expr = Expr::parse(value, scope)?;
-        match expr.as_const() {
-            Some(n) => check(n).map(Self::Known),
-            None => Ok(Self::OfKey(expr)),
+    pub fn of_expr(expr: Expr) -> Self {
+        // A constant that is wrong fails when the first group starts, as in MongoDB.
+        match expr.as_const().map(check) {
+            Some(Ok(n)) => Self::Known(n),
+            _ => Self::OfKey(expr),
         }
     }
 

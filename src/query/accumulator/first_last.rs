@@ -83,13 +83,14 @@ impl AccumulatorState for FirstOrLast {
 impl AccumulatorState for FirstOrLastN {
     fn add(&mut self, input: Input<'_>) -> Result<()> {
         if self.kept.is_full() {
-            if !self.last {
-                return Ok(());
-            }
             self.kept.remove_first();
         }
         self.kept.insert(self.kept.len(), present(input.value));
         Ok(())
+    }
+
+    fn needs_input(&self) -> bool {
+        self.last || !self.kept.is_full()
     }
 
     fn finish(&mut self) -> Result<Value> {

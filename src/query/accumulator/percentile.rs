@@ -70,7 +70,7 @@ fn ranks(p: ValueRef<'_>, scope: &Scope) -> Result<Vec<f64>> {
             ),
         )
     };
-    let list = Expr::parse(p, scope)?;
+    let list = Expr::parse(p, &scope.clone().at_once())?;
     let array = list
         .as_const()
         .and_then(|value| value.as_array())

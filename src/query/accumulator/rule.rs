@@ -62,6 +62,9 @@ impl Accumulator {
         doc: Doc<'_>,
         vars: &Vars,
     ) -> Result<isize> {
+        if !state.needs_input() {
+            return Ok(0);
+        }
         let value = self.input.eval_in_group(doc, vars)?;
         let before = state.size();
         state.add(Input {
@@ -114,7 +117,10 @@ mod tests {
             Err(error) => return Bson::String(error.code().number().to_string()),
         };
         let vars = Vars::at(Millis(0));
-        let mut state = accumulator.start(ValueRef::NULL, &vars).unwrap();
+        let mut state = match accumulator.start(ValueRef::NULL, &vars) {
+            Ok(state) => state,
+            Err(error) => return Bson::String(error.code().number().to_string()),
+        };
         for doc in docs {
             let doc = DocBuf::from(doc);
             if let Err(error) = accumulator.feed(&mut *state, doc.as_doc(), &vars) {

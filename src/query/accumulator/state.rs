@@ -29,6 +29,11 @@ pub trait AccumulatorRule: fmt::Debug + Send + Sync {
 pub trait AccumulatorState: Send {
     fn add(&mut self, input: Input<'_>) -> Result<()>;
 
+    /// Returns whether further input can change the group's value. If not, it is not even computed, as in MongoDB.
+    fn needs_input(&self) -> bool {
+        true
+    }
+
     /// Returns the group's value. No document is added after this call.
     fn finish(&mut self) -> Result<Value>;
 

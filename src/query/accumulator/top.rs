@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::bounded::ValueCount;
 use super::rule::Accumulator;
 use super::state::{AccumulatorRule, AccumulatorState, Input};
-use crate::args::ArgumentError;
+use crate::args::{ArgumentError, named_as};
 use crate::error::{Error, Result};
 use crate::query::expr::{ExprArgument, array_of};
 use crate::query::{Expr, Vars, sort::Sort};
@@ -65,14 +65,22 @@ fn single(arg: ExprArgument<'_>, bottom: bool) -> Result<Accumulator> {
 }
 
 fn several(arg: ExprArgument<'_>, bottom: bool) -> Result<Accumulator> {
-    let [n, output, sort_by] = arg.named(["n", "output", "sortBy"], words(arg))?;
+    // `n` is parsed where it stands, the others behind it.
+    let mut count = None;
+    let names = ["n", "output", "sortBy"];
+    let [n, output, sort_by] = named_as(arg.value, names, words(arg), |name, value| {
+        if name == "n" {
+            count = Some(ValueCount::of_expr(Expr::parse(value, arg.scope)?));
+        }
+        Ok(value)
+    })?;
     check_object(sort_by.value())?;
-    let n = n.required()?;
+    n.required()?;
     let (output, sort_by) = (output.required()?, sort_by.required()?);
     by_order(arg, output, sort_by, |order| {
         Ok(Top {
             order,
-            n: ValueCount::parse(n, arg.scope)?,
+            n: count.unwrap_or(ValueCount::Known(1)),
             bottom,
             single: false,
         })

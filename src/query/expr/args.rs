@@ -63,13 +63,14 @@ pub fn found_unknown(
     }
 }
 
-/// Reads the arguments of an operator that takes the first (or last, or largest) n of its input. `not_an_object` is the
-/// code for an argument that is not an object.
-pub fn n_and_input<'a>(
-    arg: ExprArgument<'a>,
+/// Reads the arguments of an operator or accumulator that takes the first (or last, or largest) n of its input.
+/// `not_an_object` is the code for an argument that is not an object.
+pub fn n_and_input(
+    arg: ExprArgument<'_>,
     not_an_object: i32,
-) -> Result<(ValueRef<'a>, ValueRef<'a>)> {
-    let [n, input] = arg.named(["n", "input"], |wrong| match wrong {
+    parse: fn(ValueRef<'_>, &Scope) -> Result<Expr>,
+) -> Result<(Expr, Expr)> {
+    let words = |wrong: ArgumentError<'_>| match wrong {
         ArgumentError::NotAnObject(_) => (not_an_object, arg.not_an_object()),
         ArgumentError::Unknown(field) => {
             let words = format!("Unknown argument for 'n' operator: {field}");
@@ -77,7 +78,9 @@ pub fn n_and_input<'a>(
         }
         ArgumentError::Missing("n") => (5787906, "Missing value for 'n'".to_owned()),
         ArgumentError::Missing(field) => (5787907, format!("Missing value for '{field}'")),
-    })?;
+    };
+    let parse = |_, value| parse(value, arg.scope);
+    let [n, input] = args::named_as(arg.value, ["n", "input"], words, parse)?;
     Ok((n.required()?, input.required()?))
 }
 
@@ -125,12 +128,25 @@ impl<'a> ExprArgument<'a> {
         self,
         names: [&'static str; N],
         words: W,
-    ) -> Result<[NamedArg<'a, W>; N]>
+    ) -> Result<[NamedArg<ValueRef<'a>, W>; N]>
     where
         W: Fn(ArgumentError<'_>) -> E + Copy,
         E: Into<Error>,
     {
         args::named(self.value, names, words)
+    }
+
+    /// Reads named arguments that are expressions, each parsed where it stands. MongoDB does so for about half of its operators.
+    pub fn operands<const N: usize, W, E>(
+        self,
+        names: [&'static str; N],
+        words: W,
+    ) -> Result<[NamedArg<Expr, W>; N]>
+    where
+        W: Fn(ArgumentError<'_>) -> E + Copy,
+        E: Into<Error>,
+    {
+        args::named_as(self.value, names, words, |_, value| self.operand(value))
     }
 
     /// Returns the message for an argument that must be an object.

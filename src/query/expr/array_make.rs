@@ -2,7 +2,7 @@
 
 use super::args::{ExprArgument, integral_i32, show};
 use super::array::items;
-use super::node::{Expr, ExprCall, ExprOp};
+use super::node::{Expr, ExprCall, ExprOp, OperatorFolding};
 use super::{Env, LiveValues, fuel};
 use crate::args::ArgumentError;
 use crate::error::{Code, Error, Result};
@@ -184,6 +184,10 @@ impl ExprOp for Zip {
         }
         out.end();
         Ok(Val::Own(Value::array(bytes)))
+    }
+
+    fn optimised(&self) -> OperatorFolding {
+        OperatorFolding::Parts
     }
 
     fn each(&self, visit: &mut dyn FnMut(&Expr)) {

@@ -4,7 +4,9 @@
 use super::Env;
 use super::args::{ExprArgument, found_unknown, integral_i64, n_and_input, show};
 use super::array::{build, items};
-use super::node::{Expr, ExprOp};
+use super::node::{Expr, ExprOp, OperatorFolding};
+use super::parse::operand;
+use crate::args::named_as;
 use crate::error::{Error, Result};
 use crate::query::Survey;
 use crate::query::direction::SortDirection;
@@ -28,18 +30,21 @@ struct TakeN {
 type Take = fn(usize, Doc<'_>) -> Result<Val<'static>>;
 
 pub fn sort_array(arg: ExprArgument<'_>) -> Result<Expr> {
-    let [input, by] = arg.named(
+    let [input, by] = named_as(
+        arg.value,
         ["input", "sortBy"],
         found_unknown("$sortArray", [2942500, 2942501], |field| match field {
             "input" => 2942502,
             _ => 2942503,
         }),
+        |name, value| match name {
+            "input" => arg.operand(value),
+            _ => Ok(Expr::Const(value.to_value())),
+        },
     )?;
     let (input, by) = (input.required()?, by.required()?);
-    Ok(Expr::op(SortArray {
-        input: arg.operand(input)?,
-        order: order(by)?,
-    }))
+    let order = order(by.as_const().unwrap_or(ValueRef::MISSING))?;
+    Ok(Expr::op(SortArray { input, order }))
 }
 
 fn order(by: ValueRef<'_>) -> Result<ElementOrder> {
@@ -101,12 +106,8 @@ pub fn min_n(arg: ExprArgument<'_>) -> Result<Expr> {
 }
 
 fn take_n(arg: ExprArgument<'_>, not_an_object: i32, take: Take) -> Result<Expr> {
-    let (n, input) = n_and_input(arg, not_an_object)?;
-    Ok(Expr::op(TakeN {
-        take,
-        n: arg.operand(n)?,
-        input: arg.operand(input)?,
-    }))
+    let (n, input) = n_and_input(arg, not_an_object, operand)?;
+    Ok(Expr::op(TakeN { take, n, input }))
 }
 
 /// Returns the elements that are not null, smallest first.
@@ -181,6 +182,10 @@ impl ExprOp for SortArray {
         build(all)
     }
 
+    fn optimised(&self) -> OperatorFolding {
+        OperatorFolding::Parts
+    }
+
     fn each(&self, visit: &mut dyn FnMut(&Expr)) {
         visit(&self.input);
     }
@@ -207,6 +212,10 @@ impl ExprOp for TakeN {
             ));
         };
         (self.take)(n, array)
+    }
+
+    fn optimised(&self) -> OperatorFolding {
+        OperatorFolding::Nothing
     }
 
     fn each(&self, visit: &mut dyn FnMut(&Expr)) {

@@ -1,9 +1,10 @@
 //! `$let`, `$map`, `$filter`, `$reduce`: expressions that define variables for a part of themselves.
 
 use super::args::{ExprArgument, found_unknown, integral_i32, show, unrecognized};
-use super::node::{Expr, ExprOp, check_depth};
+use super::node::{Expr, ExprOp, OperatorFolding, check_depth};
 use super::parse::operand;
 use super::{Env, LiveValues, fuel};
+use crate::args::named_as;
 use crate::error::{Error, Result};
 use crate::query::Survey;
 use crate::query::scope::check_definable;
@@ -131,17 +132,22 @@ pub fn filter(arg: ExprArgument<'_>) -> Result<Expr> {
 }
 
 pub fn reduce(arg: ExprArgument<'_>) -> Result<Expr> {
-    let [input, initial, body] = arg.named(
+    let inner = arg.scope.with(["this", "value"]);
+    let [input, initial, body] = named_as(
+        arg.value,
         ["input", "initialValue", "in"],
         found_unknown("$reduce", [40075, 40076], |field| match field {
             "input" => 40077,
             "initialValue" => 40078,
             _ => 40079,
         }),
+        |name, value| match name {
+            "in" => operand(value, &inner),
+            _ => arg.operand(value),
+        },
     )?;
-    let input = arg.operand(input.required()?)?;
-    let initial = arg.operand(initial.required()?)?;
-    let body = operand(body.required()?, &arg.scope.with(["this", "value"]))?;
+    let (input, initial) = (input.required()?, initial.required()?);
+    let body = body.required()?;
     Ok(Expr::op(Reduce {
         first: arg.scope.len(),
         input,
@@ -235,6 +241,10 @@ impl ExprOp for Map {
         Ok(Val::Own(Value::array(bytes)))
     }
 
+    fn optimised(&self) -> OperatorFolding {
+        OperatorFolding::Parts
+    }
+
     fn each(&self, visit: &mut dyn FnMut(&Expr)) {
         visit(&self.input);
         visit(&self.body);
@@ -307,6 +317,10 @@ impl ExprOp for FilterArray {
         Ok(Val::Own(Value::array(bytes)))
     }
 
+    fn optimised(&self) -> OperatorFolding {
+        OperatorFolding::Parts
+    }
+
     fn each(&self, visit: &mut dyn FnMut(&Expr)) {
         visit(&self.input);
         visit(&self.test);
@@ -346,6 +360,10 @@ impl ExprOp for Reduce {
             value = next;
         }
         Ok(Val::Own(value))
+    }
+
+    fn optimised(&self) -> OperatorFolding {
+        OperatorFolding::Parts
     }
 
     fn each(&self, visit: &mut dyn FnMut(&Expr)) {

@@ -10,10 +10,11 @@ use crate::value::{Val, Value, is_true};
 /// MongoDB's optimizer.
 fn parse(arg: ExprArgument<'_>, decides: bool, eval: Eval) -> Result<Expr> {
     let args = arg.list()?;
-    let decided = args.iter().any(|arg| {
-        arg.as_const()
-            .is_some_and(|value| is_true(value) == decides)
-    });
+    let decided = !arg.scope.keeps_failures()
+        && args.iter().any(|arg| {
+            arg.as_const()
+                .is_some_and(|value| is_true(value) == decides)
+        });
     if decided && args.iter().all(|arg| arg.failure().is_none()) {
         return Ok(Expr::Const(Value::boolean(decides)));
     }

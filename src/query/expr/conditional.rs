@@ -3,10 +3,10 @@
 use super::args::{ExprArgument, found_unknown, unrecognized};
 use super::node::{Expr, ExprCall, ExprOp};
 use super::{Arity, Env};
-use crate::args::{ArgumentError, named};
+use crate::args::{ArgumentError, named, named_as};
 use crate::error::{Error, Result};
 use crate::query::Scope;
-use crate::value::{Doc, Val, ValueRef, is_true};
+use crate::value::{Val, ValueRef, is_true};
 
 #[derive(Debug)]
 struct Cond {
@@ -25,7 +25,7 @@ struct Switch {
 /// Parses `[if, then, else]` or `{if, then, else}`.
 pub fn cond(arg: ExprArgument<'_>) -> Result<Expr> {
     let parts = if arg.value.as_doc().is_some() {
-        let [test, then, otherwise] = arg.named(
+        let [test, then, otherwise] = arg.operands(
             ["if", "then", "else"],
             // A value that is not an object is the list of arguments, so the first code is never used.
             unrecognized("parameter", "$cond", [17083, 17083], |field| match field {
@@ -34,18 +34,16 @@ pub fn cond(arg: ExprArgument<'_>) -> Result<Expr> {
                 _ => 17082,
             }),
         )?;
-        [
-            arg.operand(test.required()?)?,
-            arg.operand(then.required()?)?,
-            arg.operand(otherwise.required()?)?,
-        ]
+        [test.required()?, then.required()?, otherwise.required()?]
     } else {
         let args = arg.list()?;
         Arity::Exactly(3).check(arg.name, args.len())?;
         args.try_into().expect("three arguments were counted")
     };
     let [test, then, otherwise] = parts;
-    if let Some(value) = test.as_const() {
+    if let Some(value) = test.as_const()
+        && !arg.scope.keeps_failures()
+    {
         return Ok(if is_true(value) { then } else { otherwise });
     }
     Ok(Expr::op(Cond {
@@ -79,35 +77,42 @@ fn first_not_null<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
 }
 
 pub fn switch(arg: ExprArgument<'_>) -> Result<Expr> {
-    let [branches, default] = arg.named(
+    let mut branches = Vec::new();
+    let [_, default] = named_as(
+        arg.value,
         ["branches", "default"],
         found_unknown("$switch", [40060, 40067], |_| 40068),
+        |name, value| {
+            if name == "default" {
+                return arg.operand(value).map(Some);
+            }
+            let list = value.as_array().ok_or_else(|| {
+                let words = "$switch expected an array for 'branches', found: {}";
+                Error::found(40061, words, value.ty().alias())
+            })?;
+            let parsed = list.iter().map(|elem| branch(elem.value, arg));
+            branches = parsed.collect::<Result<Vec<_>>>()?;
+            Ok(None)
+        },
     )?;
-    let list = match branches.value() {
-        None => Doc::EMPTY,
-        Some(value) => value.as_array().ok_or_else(|| {
-            let words = "$switch expected an array for 'branches', found: {}";
-            Error::found(40061, words, value.ty().alias())
-        })?,
-    };
-    let branches = list
-        .iter()
-        .map(|elem| branch(elem.value, arg))
-        .collect::<Result<Vec<_>>>()?;
-    let default = arg.optional(default.value())?;
+    let default = default.value().flatten();
     if branches.is_empty() {
         return Err(Error::location(
             40068,
             "$switch requires at least one branch.",
         ));
     }
-    prune(branches, default, arg.scope)
+    Ok(prune(branches, default, arg.scope))
 }
 
-/// Removes branches that can never be taken. Errors in them are ignored, but an error in the default is reported.
-fn prune(branches: Vec<(Expr, Expr)>, mut default: Option<Expr>, scope: &Scope) -> Result<Expr> {
+/// Removes branches that can never be taken, as MongoDB's optimiser does. Errors in them are ignored, but an error in the default
+/// is reported.
+fn prune(branches: Vec<(Expr, Expr)>, mut default: Option<Expr>, scope: &Scope) -> Expr {
+    if scope.keeps_failures() {
+        return Expr::op(Switch { branches, default });
+    }
     if let Some(error) = default.as_ref().and_then(Expr::failure) {
-        return Err(error);
+        return Expr::Fails(error);
     }
     let mut left = Vec::with_capacity(branches.len());
     for (case, then) in branches {
@@ -121,19 +126,17 @@ fn prune(branches: Vec<(Expr, Expr)>, mut default: Option<Expr>, scope: &Scope) 
         }
     }
     if left.is_empty() {
-        if let Some(default) = default.take() {
-            return Ok(default);
-        }
-        let failure = Error::location(
-            40069,
-            "One cannot execute a switch statement where all the cases evaluate to false without a default.",
-        );
-        scope.report(failure).map_or(Ok(()), Err)?;
+        return default.unwrap_or_else(|| {
+            Expr::Fails(Error::location(
+                40069,
+                "One cannot execute a switch statement where all the cases evaluate to false without a default.",
+            ))
+        });
     }
-    Ok(Expr::op(Switch {
+    Expr::op(Switch {
         branches: left,
         default,
-    }))
+    })
 }
 
 fn branch(value: ValueRef<'_>, arg: ExprArgument<'_>) -> Result<(Expr, Expr)> {

@@ -2,7 +2,7 @@
 
 use super::Env;
 use super::args::{ExprArgument, found_unknown};
-use super::node::{Expr, ExprOp};
+use super::node::{Expr, ExprOp, OperatorFolding};
 use crate::args::ArgumentError;
 use crate::error::{Error, Result};
 use crate::query::Survey;
@@ -30,7 +30,7 @@ pub fn get_field(arg: ExprArgument<'_>) -> Result<Expr> {
         let field = arg.operand(arg.value)?;
         (field, super::parse::path("$$CURRENT", arg.scope)?)
     } else {
-        let [field, input] = arg.named(
+        let [field, input] = arg.operands(
             ["field", "input"],
             // A value that is not an object is the name of the field, so the first code is never used.
             found_unknown("$getField", [3041701, 3041701], |field| match field {
@@ -38,8 +38,7 @@ pub fn get_field(arg: ExprArgument<'_>) -> Result<Expr> {
                 _ => 3041703,
             }),
         )?;
-        let (field, input) = (field.required()?, input.required()?);
-        (arg.operand(field)?, arg.operand(input)?)
+        (field.required()?, input.required()?)
     };
     if let Some(name) = field.as_const()
         && name.as_str().is_none()
@@ -220,6 +219,10 @@ impl ExprOp for SetField {
         check_computed(out.len())?;
         out.end();
         Ok(Val::Own(Value::document(bytes)))
+    }
+
+    fn optimised(&self) -> OperatorFolding {
+        OperatorFolding::Nothing
     }
 
     fn each(&self, visit: &mut dyn FnMut(&Expr)) {

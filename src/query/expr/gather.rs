@@ -6,7 +6,7 @@ use super::Env;
 use super::args::ExprArgument;
 use super::arithmetic::num_val;
 use super::array::items;
-use super::node::{Expr, ExprCall, ExprOp};
+use super::node::{Expr, ExprCall, ExprOp, OperatorFolding};
 use super::total::Total;
 use crate::error::Result;
 use crate::query::accumulator::{self, Deviation, Percentile};
@@ -117,6 +117,10 @@ impl ExprOp for Quantile {
             None => add(input.as_ref()),
         }
         Ok(Val::Own(self.spec.finish(&mut numbers)))
+    }
+
+    fn optimised(&self) -> OperatorFolding {
+        OperatorFolding::Nothing
     }
 
     fn each(&self, visit: &mut dyn FnMut(&Expr)) {

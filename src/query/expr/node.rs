@@ -59,10 +59,26 @@ pub trait ExprOp: fmt::Debug + Send + Sync {
     /// Reports field names that are not expressions, inside the input of the operator, and whether the operator itself is slow.
     fn survey(&self, _: &mut Survey<'_>) {}
 
+    /// Returns what MongoDB's optimiser does with the operator if its parts are constant.
+    fn optimised(&self) -> OperatorFolding {
+        OperatorFolding::Whole
+    }
+
     /// Returns whether equal input gives equal output. Only `$rand` returns false.
     fn is_pure(&self) -> bool {
         true
     }
+}
+
+/// How far MongoDB's optimiser goes into an operator. A constant that it does not compute fails with the first document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OperatorFolding {
+    /// The operator becomes its value.
+    Whole,
+    /// Only its parts become values.
+    Parts,
+    /// It stays as it is written.
+    Nothing,
 }
 
 /// The depth limit of values, the same as for documents.
@@ -198,6 +214,7 @@ impl Expr {
     pub(super) fn failure(&self) -> Option<Error> {
         match self {
             Self::Fails(error) => Some(error.clone()),
+            Self::Op(op) if op.optimised() == OperatorFolding::Nothing => None,
             _ => {
                 let mut found = None;
                 self.each(&mut |expr| {
@@ -214,7 +231,7 @@ impl Expr {
     pub(super) fn fold(self) -> Self {
         let pure = match &self {
             Self::Object(_) | Self::Array(_) | Self::Call(_) => true,
-            Self::Op(op) => op.is_pure(),
+            Self::Op(op) => op.is_pure() && op.optimised() == OperatorFolding::Whole,
             _ => false,
         };
         if !pure {

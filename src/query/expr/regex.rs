@@ -1,7 +1,7 @@
 //! `$regexMatch`, `$regexFind`, `$regexFindAll`.
 
 use super::args::{ExprArgument, bool_val, eval_or};
-use super::node::{Expr, ExprOp};
+use super::node::{Expr, ExprOp, OperatorFolding};
 use super::{Env, fuel};
 use crate::args::ArgumentError;
 use crate::error::{Error, Result};
@@ -48,7 +48,7 @@ pub fn regex_find_all(arg: ExprArgument<'_>) -> Result<Expr> {
 fn parse(arg: ExprArgument<'_>, wanted: MatchesWanted) -> Result<Expr> {
     let name = arg.name;
     let [input, regex, options] =
-        arg.named(["input", "regex", "options"], |wrong| match wrong {
+        arg.operands(["input", "regex", "options"], |wrong| match wrong {
             ArgumentError::NotAnObject(ty) => {
                 let words = format!("{name} expects an object of named arguments but found: {ty}");
                 (51103, words)
@@ -64,9 +64,7 @@ fn parse(arg: ExprArgument<'_>, wanted: MatchesWanted) -> Result<Expr> {
             }
         })?;
     let (input, regex) = (input.required()?, regex.required()?);
-    let input = arg.operand(input)?;
-    let regex = arg.operand(regex)?;
-    let options = arg.optional(options.value())?;
+    let options = options.value();
     let constant = match (&regex, &options) {
         (Expr::Const(regex), None) => Some((regex.as_ref(), ValueRef::MISSING)),
         (Expr::Const(regex), Some(Expr::Const(options))) => {
@@ -74,9 +72,11 @@ fn parse(arg: ExprArgument<'_>, wanted: MatchesWanted) -> Result<Expr> {
         }
         _ => None,
     };
-    let ready = match constant {
-        Some((regex, options)) => pattern(name, regex, options)?,
-        None => None,
+    // MongoDB compiles a constant pattern when it optimises.
+    let ready = match constant.map_or(Ok(None), |(regex, options)| pattern(name, regex, options)) {
+        Ok(ready) => ready,
+        Err(_) if arg.scope.keeps_failures() => None,
+        Err(error) => return Ok(Expr::Fails(error)),
     };
     Ok(Expr::op(RegexExpr {
         name,
@@ -283,6 +283,10 @@ impl ExprOp for RegexExpr {
                 Ok(Val::Own(Value::array(bytes)))
             }
         }
+    }
+
+    fn optimised(&self) -> OperatorFolding {
+        OperatorFolding::Parts
     }
 
     fn each(&self, visit: &mut dyn FnMut(&Expr)) {

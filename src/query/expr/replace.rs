@@ -1,7 +1,7 @@
 //! `$replaceOne`, `$replaceAll`: replace a string with another string.
 
 use super::args::{ExprArgument, found_unknown, show};
-use super::node::{Expr, ExprOp};
+use super::node::{Expr, ExprOp, OperatorFolding};
 use super::text::{check_length, string_val};
 use super::{Env, fuel};
 use crate::error::{Error, Result};
@@ -38,7 +38,7 @@ pub fn replace_all(arg: ExprArgument<'_>) -> Result<Expr> {
 }
 
 fn parse(arg: ExprArgument<'_>, run: ReplaceFn) -> Result<Expr> {
-    let [input, find, replacement] = arg.named(
+    let [input, find, replacement] = arg.operands(
         ["input", "find", "replacement"],
         found_unknown(arg.name, [51751, 51750], |field| match field {
             "input" => 51749,
@@ -49,9 +49,9 @@ fn parse(arg: ExprArgument<'_>, run: ReplaceFn) -> Result<Expr> {
     Ok(Expr::op(Replace {
         name: arg.name,
         run,
-        input: arg.operand(input.required()?)?,
-        find: arg.operand(find.required()?)?,
-        replacement: arg.operand(replacement.required()?)?,
+        input: input.required()?,
+        find: find.required()?,
+        replacement: replacement.required()?,
     }))
 }
 
@@ -84,6 +84,10 @@ impl ExprOp for Replace {
             return Ok(Val::NULL);
         };
         (self.run)(text, find, replacement)
+    }
+
+    fn optimised(&self) -> OperatorFolding {
+        OperatorFolding::Parts
     }
 
     fn each(&self, visit: &mut dyn FnMut(&Expr)) {

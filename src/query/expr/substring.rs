@@ -214,8 +214,6 @@ fn index_of<'a>(
     if text.is_nullish() {
         return Ok(Val::NULL);
     }
-    let wanted = call.arg(1, env)?;
-    let wanted = wanted.as_ref();
     let refuse = |code, which: &str, ty: Type| {
         Error::location(
             code,
@@ -229,6 +227,8 @@ fn index_of<'a>(
     let body = text
         .as_str()
         .ok_or_else(|| refuse(codes[0], "first", text.ty()))?;
+    let wanted = call.arg(1, env)?;
+    let wanted = wanted.as_ref();
     let part = wanted
         .as_str()
         .ok_or_else(|| refuse(codes[1], "second", wanted.ty()))?;

@@ -47,7 +47,7 @@ pub fn rtrim(arg: ExprArgument<'_>) -> Result<Expr> {
 
 fn parse(arg: ExprArgument<'_>, side: Side) -> Result<Expr> {
     let name = arg.name;
-    let [input, chars] = arg.named(["input", "chars"], |wrong| match wrong {
+    let [input, chars] = arg.operands(["input", "chars"], |wrong| match wrong {
         ArgumentError::NotAnObject(ty) => {
             let words = format!("{name} only supports an object as an argument, found {ty}");
             (50696, words)
@@ -60,8 +60,8 @@ fn parse(arg: ExprArgument<'_>, side: Side) -> Result<Expr> {
     Ok(Expr::op(Trim {
         name,
         side,
-        input: arg.operand(input.required()?)?,
-        chars: arg.optional(chars.value())?,
+        input: input.required()?,
+        chars: chars.value(),
     }))
 }
 

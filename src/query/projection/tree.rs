@@ -68,12 +68,23 @@ pub(super) enum ProjectionNode {
 
 impl Projection {
     pub fn parse(spec: Doc<'_>, scope: &Scope, kind: ProjectionKind) -> Result<Self> {
-        parse::parse(spec, scope, kind)
+        if !scope.reports_at_once() {
+            return parse::parse(spec, scope, kind);
+        }
+        // MongoDB optimises the expressions of a find's projection when all of it is parsed.
+        let scope = scope.clone().noting();
+        let parsed = parse::parse(spec, &scope, kind)?;
+        scope.noted().map_or(Ok(parsed), Err)
     }
 
     /// Parses the specification of `$addFields` or `$set`.
     pub fn parse_add_fields(spec: Doc<'_>, scope: &Scope) -> Result<Self> {
         add_fields::parse(spec, scope)
+    }
+
+    /// Returns whether it only includes fields and computes none.
+    pub fn only_includes(&self) -> bool {
+        self.mode == ProjectionMode::Include && !self.root.computed
     }
 
     /// Reports the fields that this projection names.

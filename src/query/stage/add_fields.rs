@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::StageContext;
 use super::document_map::DocumentMap;
 use crate::error::{Error, Result};
-use crate::query::scope::invalid_stage;
 use crate::query::{PathOrigin, Projection, Survey, Vars};
 use crate::value::{Doc, Path, ValueRef, check_computed};
 
@@ -47,7 +46,7 @@ fn parse_fields(
         )
     })?;
     let fields = Projection::parse_add_fields(spec, context.scope)
-        .map_err(|error| invalid_stage(name, error))?;
+        .map_err(|error| error.caused(&format!("Invalid {name}")))?;
     Ok(Arc::new(AddFields(fields)))
 }
 

@@ -7,7 +7,7 @@ use super::{Stage, StageContext};
 use crate::args::{Arg, fields, object};
 use crate::error::{Error, Result};
 use crate::query::sort::Sort;
-use crate::query::{Expr, Survey, Vars};
+use crate::query::{Expr, Scope, Survey, Vars};
 use crate::value::{Doc, DocBuf, Millis, Type, Val, Value, ValueRef, compare};
 
 /// Ranges. Each one includes its lower boundary and excludes the upper one.
@@ -44,6 +44,7 @@ pub(super) fn parse(
         ));
     };
     check_default(default.as_ref(), &boundaries)?;
+    check_constant(&by, default.as_ref(), &boundaries, context.scope)?;
     let fields = match output {
         Some(fields) => fields,
         None => GroupFields::count("count")?,
@@ -105,7 +106,7 @@ fn parse_output(option: Arg<'_>, context: &StageContext<'_>) -> Result<GroupFiel
 }
 
 fn parse_default(given: ValueRef<'_>, context: &StageContext<'_>) -> Result<Value> {
-    let expr = Expr::parse(given, context.scope)?;
+    let expr = Expr::parse(given, &context.scope.clone().at_once())?;
     let constant = expr.as_const().ok_or_else(|| {
         let words = "The $bucket 'default' field must be a constant expression, but found: {}.";
         Error::found(40195, words, &given.to_string())
@@ -128,6 +129,32 @@ fn check_default(default: Option<&Value>, boundaries: &[Value]) -> Result<()> {
     Ok(())
 }
 
+/// Notes a constant that has no bucket, as the optimiser of MongoDB's `$switch` does.
+fn check_constant(
+    by: &Expr,
+    default: Option<&Value>,
+    boundaries: &[Value],
+    scope: &Scope,
+) -> Result<()> {
+    match by.as_const() {
+        Some(value) if default.is_none() && range_of(value, boundaries).is_none() => {
+            let failure = Error::location(
+                40069,
+                "Cannot execute a switch statement where all the cases evaluate to false without a default",
+            );
+            scope.report(failure).map_or(Ok(()), Err)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns the lower boundary of the range that contains the value.
+fn range_of<'b>(value: ValueRef<'_>, boundaries: &'b [Value]) -> Option<&'b Value> {
+    let above = boundaries.partition_point(|boundary| compare(boundary.as_ref(), value).is_le());
+    let at = above.checked_sub(1).filter(|_| above < boundaries.len())?;
+    boundaries.get(at)
+}
+
 /// Returns whether the value is a "$path" or `{$operator: ...}`, as `groupBy` requires.
 fn is_expression(value: ValueRef<'_>) -> bool {
     match value.ty() {
@@ -144,8 +171,9 @@ fn parse_boundaries(option: Arg<'_>, context: &StageContext<'_>) -> Result<Vec<V
     let words = "The $bucket 'boundaries' field must be an array, but found type: {}.";
     let array = option.expect(ValueRef::as_array, 40200, words)?;
     let mut boundaries = Vec::new();
+    let scope = context.scope.clone().at_once();
     for elem in array {
-        let expr = Expr::parse(elem.value, context.scope)?;
+        let expr = Expr::parse(elem.value, &scope)?;
         let Some(constant) = expr.as_const() else {
             // A constant expression that cannot be evaluated reports its own error.
             if !expr.reads_document() {
@@ -202,13 +230,7 @@ impl Buckets {
     /// Returns the lower boundary of the range that contains the row. It is the `_id` of the row's group.
     pub fn find<'a>(&'a self, doc: Doc<'a>, vars: &'a Vars) -> Result<Val<'a>> {
         let value = self.by.eval(doc, vars)?;
-        let above = self
-            .boundaries
-            .partition_point(|boundary| compare(boundary.as_ref(), value.as_ref()).is_le());
-        let found = match above.checked_sub(1) {
-            Some(at) if above < self.boundaries.len() => self.boundaries.get(at),
-            _ => self.default.as_ref(),
-        };
+        let found = range_of(value.as_ref(), &self.boundaries).or(self.default.as_ref());
         found.map(|value| Val::Ref(value.as_ref())).ok_or_else(|| {
             Error::location(
                 40066,

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use super::stage_context::InnerRules;
 use super::{
     Flow, Pipeline, PipelineInput, RowBatch, RowContext, Rows, Stage, StageContext, StageOp,
-    sort::too_much,
+    levels, sort::too_much,
 };
 use crate::error::{Error, Result};
 use crate::query::{Survey, expr};
@@ -82,6 +82,28 @@ pub(super) fn parse(
     context: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
+    let mut parts: Vec<(Box<str>, Pipeline)> = Vec::new();
+    each_part(value, context, |name, stages, inside| {
+        parts.push((name.into(), Pipeline::parse(stages, inside)?));
+        Ok(())
+    })?;
+    push(Stage::StageOp(Arc::new(Facet { parts })));
+    Ok(())
+}
+
+/// Checks the names of the stages inside.
+pub(super) fn check_early(value: ValueRef<'_>, context: &StageContext<'_>) -> Result<()> {
+    each_part(value, context, |_, stages, inside| {
+        levels::check_early(stages, inside)
+    })
+}
+
+/// Visits the pipelines, and the place of each.
+fn each_part(
+    value: ValueRef<'_>,
+    context: &StageContext<'_>,
+    mut visit: impl FnMut(&str, Doc<'_>, &StageContext<'_>) -> Result<()>,
+) -> Result<()> {
     let spec = value
         .as_doc()
         .filter(|spec| !spec.is_empty())
@@ -91,7 +113,6 @@ pub(super) fn parse(
                 format!("the $facet specification must be a non-empty object, but found: $facet: {value}"),
             )
         })?;
-    let mut parts: Vec<(Box<str>, Pipeline)> = Vec::new();
     for elem in spec {
         let name = elem.name();
         expr::check_name(name)?;
@@ -105,9 +126,8 @@ pub(super) fn parse(
             )
         })?;
         let inside = context.inside(&WITHIN, context.scope)?;
-        parts.push((name.into(), Pipeline::parse(stages, &inside)?));
+        visit(name, stages, &inside)?;
     }
-    push(Stage::StageOp(Arc::new(Facet { parts })));
     Ok(())
 }
 

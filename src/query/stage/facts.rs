@@ -35,6 +35,7 @@ pub struct StageFacts {
     pub inner: EachInner,
     pub condition: ConditionPosition,
     pub documents: DocumentsAfter,
+    pub early: EarlyCheck,
     /// The stages behind it that the optimiser may move before it, if they do not read what it changes.
     pub overtaken_by: &'static [Mover],
 }
@@ -113,6 +114,19 @@ pub enum ConditionPosition {
     /// In no place: documents are counted or ranked inside the stage.
     Impossible,
 }
+
+/// What MongoDB checks of a stage before it parses the first stage of the pipeline.
+#[derive(Clone, Copy)]
+pub enum EarlyCheck {
+    /// Only that it has such a stage.
+    Name,
+    /// The whole argument.
+    Argument,
+    /// A part of the argument, mostly the pipelines inside it.
+    Part(CheckPart),
+}
+
+pub type CheckPart = fn(ValueRef<'_>, &StageContext<'_>) -> Result<()>;
 
 /// A stage that the optimiser moves towards the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -239,6 +253,7 @@ impl Entry {
                 inner: |_, _| {},
                 condition: ConditionPosition::Before,
                 documents: DocumentsAfter::Replaced,
+                early: EarlyCheck::Name,
                 overtaken_by: &[],
             },
         }
@@ -353,6 +368,11 @@ impl Entry {
 
     pub(super) const fn overtaken_by(mut self, movers: &'static [Mover]) -> Self {
         self.facts.overtaken_by = movers;
+        self
+    }
+
+    pub(super) const fn early(mut self, check: EarlyCheck) -> Self {
+        self.facts.early = check;
         self
     }
 

@@ -1,9 +1,12 @@
 //! Nested pipelines as the client wrote them, for checks that run before parsing.
 
-use super::facts::{Entry, RowsFrom};
+use super::facts::{EarlyCheck, Entry, RowsFrom, StageParser};
+use super::pipeline::only_field;
+use super::stage_context::StageContext;
 use super::table::STAGES;
 use crate::error::{Error, Result};
 use crate::value::{Doc, Elem, ValueRef};
+use crate::vocabulary::Status;
 
 /// Visits every stage of a pipeline, and of the pipelines inside its stages. It rejects only unknown stage names.
 /// [`super::Pipeline::parse`] reports all other errors.
@@ -21,6 +24,25 @@ pub fn each_stage(
             }
         });
         within?;
+    }
+    Ok(())
+}
+
+/// Reports the mistake that MongoDB reports first: before it parses any stage, it checks the names of all stages, at any level,
+/// and the arguments of those that name collections.
+pub fn check_early(stages: Doc<'_>, context: &StageContext<'_>) -> Result<()> {
+    for stage in stages {
+        let spec = stage.value.as_doc();
+        let spec = spec.ok_or_else(|| context.not_a_document(stage.value.ty()))?;
+        let field = only_field(spec)?;
+        let row = row_of(field.name())?;
+        match (row.facts.early, row.status) {
+            (EarlyCheck::Part(check), _) => check(field.value, context)?,
+            (EarlyCheck::Argument, Status::Ready(StageParser::Stages(parse))) => {
+                parse(field.value, context, &mut |_| {})?;
+            }
+            _ => {}
+        }
     }
     Ok(())
 }

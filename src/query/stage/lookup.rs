@@ -18,7 +18,7 @@ use crate::query::filter::Filter;
 use crate::query::{PathOrigin, Scope, Survey, Vars};
 use crate::value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Path, Type, ValueRef};
 
-pub(super) use super::lookup_spec::{parse, written};
+pub(super) use super::lookup_spec::{check_early, parse, written};
 
 /// The most bytes that mongod allows for the joined documents of one row.
 const MAX_JOINED: usize = 100 * 1024 * 1024;
@@ -264,6 +264,9 @@ impl RowPipeline {
                 Some(cx.vars.with(values?))
             }
         };
+        if let Some(failure) = &stage.failure {
+            return Err(failure.clone());
+        }
         let cx = cx.with_vars(vars.as_ref().unwrap_or(cx.vars));
         let rows = match (&stage.fields, &stage.from) {
             (Some((local, foreign)), Some(from)) => {

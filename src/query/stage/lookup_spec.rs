@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::levels::brings_rows;
+use super::levels::{self, brings_rows};
 use super::lookup::SubPipeline;
 use super::stage_context::{InnerRules, stage_is_no_document, stages_of};
 use super::{CollectionName, Pipeline, Stage, StageContext};
@@ -22,6 +22,8 @@ pub(super) struct Lookup {
     pub fields: Option<(Path, Path)>,
     pub let_vars: Vec<(Box<str>, Expr)>,
     pub sub: Option<SubPipeline>,
+    /// The first constant of the pipeline that fails. MongoDB reports it when a row arrives.
+    pub failure: Option<Error>,
 }
 
 /// The options as given, before they are checked.
@@ -54,22 +56,13 @@ pub(super) fn parse(
     context: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
-    let spec = value.as_doc().ok_or_else(|| {
-        Error::failed_to_parse("the $lookup stage specification must be an Object")
-    })?;
-    let given = LookupOptions::read(spec)?;
+    let given = LookupOptions::read(object(value)?)?;
     let stages = given
         .pipeline
         .and_then(|pipeline| pipeline.value().as_array());
     let from = match given.from {
         Some(from) => Some(parse_from(from.value(), context)?),
-        // A pipeline with rows of its own needs no collection.
-        None if stages.is_some_and(brings_rows) => None,
-        None => {
-            return Err(Error::failed_to_parse(
-                "must specify 'from' field for a $lookup",
-            ));
-        }
+        None => without_collection(stages)?,
     };
     if let Some(option) = given.unknown {
         return Err(option.unknown());
@@ -77,14 +70,19 @@ pub(super) fn parse(
     let into = FieldPath::parse(required(text(given.into)?, "$lookup", "as")?)?.into_path();
     let fields = parse_fields(&given)?;
     let let_vars = parse_let(&given, context)?;
+    let mut failure = None;
     let sub = match given.pipeline {
         None => None,
         Some(pipeline) => {
             let inner = context.scope.with(let_vars.iter().map(|(name, _)| &**name));
+            // MongoDB optimises the pipeline when a row arrives.
+            let inner = inner.noting();
             let mut inside = context.inside(&WITHIN, &inner)?;
             inside.coll = from.as_ref().map(|from| from.coll.as_str());
             let stages = stages_of(pipeline.value())?;
-            Some(SubPipeline::new(Pipeline::parse(stages, &inside)?))
+            let parsed = Pipeline::parse(stages, &inside)?;
+            failure = inner.check_pipeline().err();
+            Some(SubPipeline::new(parsed))
         }
     };
     if fields.is_none() && sub.is_none() {
@@ -98,8 +96,42 @@ pub(super) fn parse(
         fields,
         let_vars,
         sub,
+        failure,
     })));
     Ok(())
+}
+
+/// Checks the collection, and the names of the stages inside.
+pub(super) fn check_early(value: ValueRef<'_>, context: &StageContext<'_>) -> Result<()> {
+    let spec = object(value)?;
+    let pipeline = spec.get("pipeline");
+    let from = spec.get("from");
+    let from = match from.is_missing() {
+        false => Some(parse_from(from, context)?),
+        true => without_collection(pipeline.as_array())?,
+    };
+    if pipeline.is_missing() {
+        return Ok(());
+    }
+    let mut inside = context.inside(&WITHIN, context.scope)?;
+    inside.coll = from.as_ref().map(|from| from.coll.as_str());
+    levels::check_early(stages_of(pipeline)?, &inside)
+}
+
+fn object(value: ValueRef<'_>) -> Result<Doc<'_>> {
+    value
+        .as_doc()
+        .ok_or_else(|| Error::failed_to_parse("the $lookup stage specification must be an Object"))
+}
+
+/// Checks that a pipeline without a collection has rows of its own.
+fn without_collection(stages: Option<Doc<'_>>) -> Result<Option<CollectionName>> {
+    match stages.is_some_and(brings_rows) {
+        true => Ok(None),
+        false => Err(Error::failed_to_parse(
+            "must specify 'from' field for a $lookup",
+        )),
+    }
 }
 
 /// Reads an optional string.
@@ -137,10 +169,12 @@ fn parse_let(
         ));
     }
     let mut bound = Vec::new();
+    // MongoDB does not optimise these: a constant fails with the first row.
+    let kept = context.scope.clone().of_update();
     for elem in let_vars {
         scope::check_definable(elem.name())
             .map_err(|error| Error::new(Code::FailedToParse, error.message()))?;
-        bound.push((elem.name().into(), Expr::parse(elem.value, context.scope)?));
+        bound.push((elem.name().into(), Expr::parse(elem.value, &kept)?));
     }
     Ok(bound)
 }

@@ -262,6 +262,8 @@ fn parse_update(
     context: &StageContext<'_>,
 ) -> Result<(WhenMatched, Lets)> {
     let mut bound = Lets::new();
+    // MongoDB does not optimise these: a constant fails with the first row.
+    let kept = context.scope.clone().of_update();
     for elem in let_vars.into_iter().flatten() {
         if elem.name() == "new" && elem.value.as_str() == Some("$$ROOT") {
             continue;
@@ -274,7 +276,7 @@ fn parse_update(
         }
         scope::check_definable(elem.name())
             .map_err(|error| Error::new(Code::FailedToParse, error.message()))?;
-        let value = Expr::parse(elem.value, context.scope)?;
+        let value = Expr::parse(elem.value, &kept)?;
         bound.push((elem.name().into(), value));
     }
     let names = bound.iter().map(|(name, _)| &**name);

@@ -66,7 +66,7 @@ pub use facts::{
     Changes, ConditionPosition, DocumentsAfter, Entry, Mover, Need, RowsFrom, Stable, StageFacts,
     StageParser,
 };
-pub use levels::{each_stage, names};
+pub use levels::{check_early, each_stage, names};
 pub use limit::rows as limit;
 pub use match_::rows as filter;
 pub use merge::{Merge, WhenMatched, WhenNotMatched};

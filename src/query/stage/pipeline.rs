@@ -6,7 +6,7 @@ use super::depth::{self, Depth};
 use super::document_map::{DocumentMap, Mapped, map};
 use super::facts::{Entry, InChangeStream, Position, RowsFrom, RunsOn, StageParser};
 use super::levels::row_of;
-use super::stage_context::{StageContext, stage_is_no_document};
+use super::stage_context::StageContext;
 use super::table::STAGES;
 use super::transform::Transform;
 use super::{
@@ -15,8 +15,8 @@ use super::{
 use crate::error::{Code, Error, Result};
 use crate::query::filter::Filter;
 use crate::query::sort::Sort;
-use crate::query::{PathOrigin, Survey};
-use crate::value::{Doc, DocBuf, Elem, Path, Type, Value};
+use crate::query::{PathOrigin, Projection, Survey};
+use crate::value::{Doc, DocBuf, Elem, Path, Value};
 use crate::vocabulary::Status;
 
 /// MongoDB's limit on the number of stages.
@@ -137,14 +137,8 @@ impl Pipeline {
         }
         let mut steps = Vec::with_capacity(count);
         for (index, elem) in stages.iter().enumerate() {
-            let spec = elem.value.as_doc().ok_or_else(|| {
-                let refuse = context
-                    .within
-                    .map_or(stage_is_no_document as fn(Type) -> Error, |within| {
-                        within.not_a_document
-                    });
-                refuse(elem.value.ty())
-            })?;
+            let spec = elem.value.as_doc();
+            let spec = spec.ok_or_else(|| context.not_a_document(elem.value.ty()))?;
             let context = context.at(index == 0);
             parse_stage(spec, index, index + 1 == count, &context, &mut steps)?;
         }
@@ -289,6 +283,22 @@ impl Pipeline {
         self.steps.drain(..split);
         spec.count_only = matches!(self.steps.first(), Some(PipelineStep { stage: Stage::StageOp(op), .. }) if op.only_counts());
         (spec, self)
+    }
+
+    /// Returns whether the pipeline is one `$project` that only includes fields, or has no stages. MongoDB makes that a part of
+    /// the find before it.
+    pub fn only_includes(&self) -> bool {
+        match self.steps.as_slice() {
+            [] => true,
+            [step] => {
+                let Stage::StageOp(op) = &step.stage else {
+                    return false;
+                };
+                let projection = op.as_map().and_then(|map| map.projection());
+                projection.is_some_and(Projection::only_includes)
+            }
+            _ => false,
+        }
     }
 
     /// Splits off the first stage.

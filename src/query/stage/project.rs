@@ -8,7 +8,6 @@ use super::{Rows, StageContext};
 use crate::error::{Error, Result};
 use crate::query::filter::Filter;
 use crate::query::projection::{Projection, ProjectionKind};
-use crate::query::scope::invalid_stage;
 use crate::query::{PathOrigin, Survey, Vars};
 use crate::value::{Doc, Elem, Path, Type, ValueRef, is_true};
 
@@ -45,7 +44,7 @@ pub(super) fn parse_project(
         .as_doc()
         .ok_or_else(|| Error::location(15969, "$project specification must be an object"))?;
     let projection = Projection::parse(spec, context.scope, ProjectionKind::Aggregate)
-        .map_err(|error| invalid_stage("$project", error))?;
+        .map_err(|error| error.caused("Invalid $project"))?;
     Ok(Arc::new(Project(projection)))
 }
 

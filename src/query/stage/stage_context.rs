@@ -58,6 +58,14 @@ impl<'a> StageContext<'a> {
         self.within.is_some_and(|within| within.same_rows)
     }
 
+    /// Returns the error for a stage that is not a document.
+    pub(super) fn not_a_document(self, ty: Type) -> Error {
+        match self.within {
+            Some(within) => (within.not_a_document)(ty),
+            None => stage_is_no_document(ty),
+        }
+    }
+
     /// Returns the place of a pipeline inside a stage at this place.
     pub fn inside(self, within: &'static InnerRules, scope: &'a Scope) -> Result<Self> {
         if self.depth >= MAX_DEPTH {

@@ -1,8 +1,8 @@
 //! The table of all stages.
 
 use super::facts::{
-    Changes, ConditionPosition, DocumentsAfter, Entry, InChangeStream, Mover, Need, RowsFrom,
-    Stable, StageFacts, StageParser,
+    Changes, ConditionPosition, DocumentsAfter, EarlyCheck, Entry, InChangeStream, Mover, Need,
+    RowsFrom, Stable, StageFacts, StageParser,
 };
 use super::levels::{fused, only_pipeline};
 use super::{
@@ -41,6 +41,7 @@ const ROWS: &[Entry] = &[
         .not_in_view()
         .stable(Stable::Never),
     Entry::ready("$collStats", coll_stats::parse)
+        .early(EarlyCheck::Argument)
         .first(RowsFrom::Stage, Need::CollStats)
         .stable(Stable::If(
             coll_stats::only_counts,
@@ -60,6 +61,7 @@ const ROWS: &[Entry] = &[
     Entry::ready("$facet", facet::parse)
         .not_in_facet()
         .inner(facet::inner)
+        .early(EarlyCheck::Part(facet::check_early))
         .documents(DocumentsAfter::Taken),
     Entry::planned("$fill")
         .in_change_stream(InChangeStream::Allowed)
@@ -97,15 +99,20 @@ const ROWS: &[Entry] = &[
         .stable(Stable::Never),
     Entry::ready("$lookup", lookup::parse)
         .changes(Changes::Fields(lookup::written))
+        .early(EarlyCheck::Part(lookup::check_early))
         .in_plan_shape()
         .inner(only_pipeline)
         .overtaken_by(&[Mover::Match, Mover::Sort, Mover::Limit]),
     Entry::ready("$match", match_::parse)
         .changes(Changes::Nothing)
         .in_change_stream(InChangeStream::Allowed),
-    Entry::ready("$merge", merge::parse).last(),
+    Entry::ready("$merge", merge::parse)
+        .early(EarlyCheck::Argument)
+        .last(),
     planned_server("$operationMetrics", Need::Everything),
-    Entry::ready("$out", out::parse).last(),
+    Entry::ready("$out", out::parse)
+        .early(EarlyCheck::Argument)
+        .last(),
     Entry::planned("$planCacheStats")
         .first(RowsFrom::Stage, Need::PlanCacheRead)
         .stable(Stable::Never),
@@ -146,6 +153,7 @@ const ROWS: &[Entry] = &[
         .in_plan_shape()
         .overtaken_by(&[Mover::Match]),
     Entry::ready("$unionWith", union_with::parse)
+        .early(EarlyCheck::Part(union_with::check_early))
         .inner(only_pipeline)
         .documents(DocumentsAfter::Joined)
         .overtaken_by(&[Mover::Match]),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::levels::brings_rows;
+use super::levels::{self, brings_rows};
 use super::lookup::SubPipeline;
 use super::lookup_spec::collection;
 use super::stage_context::{InnerRules, stage_is_no_document, stages_of};
@@ -14,7 +14,7 @@ use crate::args::fields;
 use crate::error::{Error, Result};
 use crate::query::Survey;
 use crate::query::filter::Filter;
-use crate::value::{Type, ValueRef};
+use crate::value::{Doc, Type, ValueRef};
 
 struct UnionWith {
     from: Option<CollectionName>,
@@ -34,11 +34,38 @@ const WITHIN: InnerRules = InnerRules {
     not_a_document: stage_is_no_document,
 };
 
+/// The options of the stage, and the place of its pipeline.
+struct UnionWithOptions<'a> {
+    from: Option<CollectionName>,
+    stages: Option<Doc<'a>>,
+    inside: StageContext<'a>,
+}
+
 pub(super) fn parse(
     value: ValueRef<'_>,
     context: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
+    let given = read(value, context)?;
+    let full = match given.stages {
+        Some(stages) => Pipeline::parse(stages, &given.inside)?,
+        None => Pipeline::default(),
+    };
+    push(Stage::StageOp(Arc::new(UnionWith {
+        from: given.from,
+        sub: SubPipeline::new(full),
+    })));
+    Ok(())
+}
+
+/// Checks the options, and the names of the stages inside.
+pub(super) fn check_early(value: ValueRef<'_>, context: &StageContext<'_>) -> Result<()> {
+    let given = read(value, context)?;
+    let stages = given.stages.unwrap_or(Doc::EMPTY);
+    levels::check_early(stages, &given.inside)
+}
+
+fn read<'a>(value: ValueRef<'a>, context: &StageContext<'a>) -> Result<UnionWithOptions<'a>> {
     let (mut coll, mut db, mut pipeline) = (value.as_str(), None, None);
     if coll.is_none() {
         let spec = value.as_doc().ok_or_else(|| {
@@ -75,15 +102,11 @@ pub(super) fn parse(
             Error::missing_field("$unionWith", "coll")
         });
     }
-    let full = match pipeline {
-        Some(stages) => Pipeline::parse(stages, &inside)?,
-        None => Pipeline::default(),
-    };
-    push(Stage::StageOp(Arc::new(UnionWith {
+    Ok(UnionWithOptions {
         from,
-        sub: SubPipeline::new(full),
-    })));
-    Ok(())
+        stages: pipeline,
+        inside,
+    })
 }
 
 // === impl UnionWith ===

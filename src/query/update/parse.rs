@@ -342,14 +342,8 @@ impl Operators {
     fn apply(&self, doc: Doc<'_>, apply: &Apply<'_>, out: &mut Vec<u8>) -> Result<bool> {
         let start = out.len();
         out.reserve(doc.bytes().len() + 64);
-        let mut rewrite = Rewrite {
-            root: doc,
-            apply,
-            filters: self.filters.as_deref(),
-            out,
-            start,
-        };
-        if !rewrite.run(&self.root)? {
+        let changed = self.rewrite(&self.root, doc, apply, out);
+        if !changed.map_err(|error| self.first_failure(doc, apply).unwrap_or(error))? {
             return Ok(false);
         }
         let result = Doc::new(out.get(start..).unwrap_or_default());
@@ -360,6 +354,42 @@ impl Operators {
             self.check_names(doc, result)?;
         }
         Ok(true)
+    }
+
+    fn rewrite(
+        &self,
+        fields: &FieldNodes,
+        doc: Doc<'_>,
+        apply: &Apply<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let start = out.len();
+        let mut rewrite = Rewrite {
+            root: doc,
+            apply,
+            filters: self.filters.as_deref(),
+            out,
+            start,
+        };
+        rewrite.run(fields)
+    }
+
+    /// Returns the error that MongoDB reports: it changes the fields of the root in the order of their names, and a rewrite in that
+    /// of the document.
+    fn first_failure(&self, doc: Doc<'_>, apply: &Apply<'_>) -> Option<Error> {
+        /// An update with more fields reports the first error that was met.
+        const MOST: usize = 64;
+        if self.root.positional.is_some() || !(2..=MOST).contains(&self.root.children.len()) {
+            return None;
+        }
+        self.root.children.iter().find_map(|child| {
+            let alone = FieldNodes {
+                children: vec![child.clone()],
+                positional: None,
+            };
+            let changed = self.rewrite(&alone, doc, apply, &mut Vec::new());
+            changed.err()
+        })
     }
 
     /// Rejects root names that begin with `$` if this update created or changed the field.

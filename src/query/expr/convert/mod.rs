@@ -12,7 +12,7 @@ use target::{ConvertOptions, convert};
 use super::Env;
 use super::args::{ExprArgument, eval_or, integral_i64};
 use super::node::{Expr, ExprOp};
-use crate::args::ArgumentError;
+use crate::args::{ArgumentError, named_as};
 use crate::error::{Code, Error, Result};
 use crate::value::{Type, Val, ValueRef};
 
@@ -36,7 +36,9 @@ struct ToType {
 }
 
 pub fn parse(arg: ExprArgument<'_>) -> Result<Expr> {
-    let [input, to, format, byte_order, on_error, on_null] = arg.named(
+    let mut subtype = None;
+    let [input, to, format, byte_order, on_error, on_null] = named_as(
+        arg.value,
         ["input", "to", "format", "byteOrder", "onError", "onNull"],
         |wrong| {
             Error::failed_to_parse(match wrong {
@@ -49,31 +51,42 @@ pub fn parse(arg: ExprArgument<'_>) -> Result<Expr> {
                 ArgumentError::Missing(field) => format!("Missing '{field}' parameter to $convert"),
             })
         },
+        |name, value| match name {
+            "to" => {
+                let (ty, given) = type_and_subtype(value)?;
+                let ty = arg.operand(ty)?;
+                subtype = arg.optional(given)?;
+                Ok(ty)
+            }
+            _ => arg.operand(value),
+        },
     )?;
     let (input, to) = (input.required()?, to.required()?);
+    Ok(Expr::op(Convert {
+        input,
+        to,
+        subtype,
+        format: format.value(),
+        byte_order: byte_order.value(),
+        on_error: on_error.value(),
+        on_null: on_null.value(),
+    }))
+}
+
+/// Returns the parts of `to`, which may be an object with a type and a subtype.
+fn type_and_subtype(to: ValueRef<'_>) -> Result<(ValueRef<'_>, Option<ValueRef<'_>>)> {
     let parts = to
         .as_doc()
         .filter(|doc| !doc.first().is_some_and(|elem| elem.name().starts_with('$')));
-    let (to, subtype) = match parts {
-        None => (to, None),
-        Some(doc) => {
-            // All fields except these two are ignored.
-            let field = |name: &str| Some(doc.get(name)).filter(|value| !value.is_missing());
-            let ty = field("type")
-                .filter(|value| !value.is_nullish())
-                .ok_or_else(|| Error::failed_to_parse("Missing 'type' parameter to $convert"))?;
-            (ty, field("subtype"))
-        }
+    let Some(doc) = parts else {
+        return Ok((to, None));
     };
-    Ok(Expr::op(Convert {
-        input: arg.operand(input)?,
-        to: arg.operand(to)?,
-        subtype: arg.optional(subtype)?,
-        format: arg.optional(format.value())?,
-        byte_order: arg.optional(byte_order.value())?,
-        on_error: arg.optional(on_error.value())?,
-        on_null: arg.optional(on_null.value())?,
-    }))
+    // All fields except these two are ignored.
+    let field = |name: &str| Some(doc.get(name)).filter(|value| !value.is_missing());
+    let ty = field("type")
+        .filter(|value| !value.is_nullish())
+        .ok_or_else(|| Error::failed_to_parse("Missing 'type' parameter to $convert"))?;
+    Ok((ty, field("subtype")))
 }
 
 /// Parses a short form. `$toUUID` is the one that returns binary data. An array is a list of one argument.

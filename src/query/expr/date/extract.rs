@@ -67,7 +67,7 @@ impl DatePart {
 pub fn extract(arg: ExprArgument<'_>, part: DatePart) -> Result<Expr> {
     let ExprArgument { name, value, .. } = arg;
     let (date, zone) = if arg.plain_object().is_some() {
-        let [date, zone] = arg.named(["date", "timezone"], |wrong| match wrong {
+        let [date, zone] = arg.operands(["date", "timezone"], |wrong| match wrong {
             ArgumentError::Missing(field) => {
                 let words =
                     format!("missing '{field}' argument to {name}, provided: {name}: {value}");
@@ -82,7 +82,7 @@ pub fn extract(arg: ExprArgument<'_>, part: DatePart) -> Result<Expr> {
     } else if let Some(list) = value.as_array() {
         let mut items = list.iter();
         match (items.next(), items.next()) {
-            (Some(only), None) => (only.value, None),
+            (Some(only), None) => (arg.operand(only.value)?, None),
             _ => {
                 return Err(Error::location(
                     40536,
@@ -94,13 +94,13 @@ pub fn extract(arg: ExprArgument<'_>, part: DatePart) -> Result<Expr> {
             }
         }
     } else {
-        (value, None)
+        (arg.operand(value)?, None)
     };
     let extract = Extract {
         part: part.of(),
         long: part == DatePart::IsoWeekYear,
-        date: arg.operand(date)?,
-        zone: ZoneArg::parse(zone, arg)?,
+        date,
+        zone: ZoneArg::of(zone),
     };
     Ok(operator(extract, |extract| extract.zone.check()))
 }

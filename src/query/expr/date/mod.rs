@@ -44,15 +44,18 @@ enum ZoneArg {
 
 impl ZoneArg {
     fn parse(value: Option<ValueRef<'_>>, arg: ExprArgument<'_>) -> Result<Self> {
-        let Some(value) = value else {
-            return Ok(Self::Known(Zone::UTC));
+        arg.optional(value).map(Self::of)
+    }
+
+    fn of(given: Option<Expr>) -> Self {
+        let Some(expr) = given else {
+            return Self::Known(Zone::UTC);
         };
-        let expr = arg.operand(value)?;
-        Ok(match expr.as_const().map(zone_of) {
+        match expr.as_const().map(zone_of) {
             Some(Ok(Some(zone))) => Self::Known(zone),
             Some(Ok(None)) => Self::Null,
             Some(Err(_)) | None => Self::Computed(expr),
-        })
+        }
     }
 
     /// Returns the error of a constant that is no zone.

@@ -32,7 +32,7 @@ pub fn date_subtract(arg: ExprArgument<'_>) -> Result<Expr> {
 
 fn parse(arg: ExprArgument<'_>, back: bool) -> Result<Expr> {
     let name = arg.name;
-    let [start, unit, amount, zone] = arg.named(
+    let [start, unit, amount, zone] = arg.operands(
         ["startDate", "unit", "amount", "timezone"],
         |wrong| match wrong {
             ArgumentError::NotAnObject(_) => {
@@ -51,10 +51,10 @@ fn parse(arg: ExprArgument<'_>, back: bool) -> Result<Expr> {
     let shift = Shift {
         name,
         back,
-        start: arg.operand(start)?,
-        unit: arg.operand(unit)?,
-        amount: arg.operand(amount)?,
-        zone: ZoneArg::parse(zone.value(), arg)?,
+        start,
+        unit,
+        amount,
+        zone: ZoneArg::of(zone.value()),
     };
     Ok(operator(shift, |shift| {
         check_const(Some(&shift.unit), |unit| Unit::of(name, unit).map(drop))?;

@@ -106,7 +106,8 @@ impl Unit {
 
 /// Evaluates the `startOfWeek` argument, which defaults to Sunday. Only weeks look at it. `None` means null.
 ///
-/// A constant null is the result for all units, unless the date is constant, too: MongoDB then folds the expression first.
+/// A constant null is the result for all units, unless the date is constant, too: MongoDB then folds the expression first. Its
+/// newer engine, which evaluates accumulators, does not look at it.
 pub fn first_day<'a>(
     name: &str,
     unit: Unit,
@@ -123,7 +124,7 @@ pub fn first_day<'a>(
                 false => weekday(name, value.as_ref()).map(Some),
             }
         }
-        Some(week) if is_null(week) && date.as_const().is_none() => Ok(None),
+        Some(week) if is_null(week) && date.as_const().is_none() && !env.in_group => Ok(None),
         _ => Ok(Some(SUNDAY)),
     }
 }
