@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::concern::{self, ReadConcern};
 use super::write_concern::{self, WriteConcern};
-use super::{Command, Flags, cluster_time, read_preference, stable_api};
+use super::{Command, Flags, cluster_time, read_preference, stable_api, transaction};
 use crate::args::NUMBERS;
 use crate::config::Topology;
 use crate::engine::ddl::check_database;
@@ -231,6 +231,9 @@ impl<'a> Generic<'a> {
             self.check_number(command, topology, number, self.transaction.is_some())?;
         }
         if command.facts.flags.has(Flags::ADMIN_ONLY) && self.database != "admin" {
+            if self.transaction.is_some() {
+                transaction::check_command(command)?;
+            }
             return Err(Error::new(
                 Code::Unauthorized,
                 format!(

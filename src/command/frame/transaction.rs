@@ -53,7 +53,8 @@ pub(super) fn check(call: &Call<'_>, starts: bool) -> Result<()> {
     }
 }
 
-fn check_command(command: &Command) -> Result<()> {
+/// Checks whether a command may be part of any transaction.
+pub(super) fn check_command(command: &Command) -> Result<()> {
     let flags = command.facts.flags;
     if flags.has(Flags::TRANSACTION) {
         return Ok(());
