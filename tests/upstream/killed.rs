@@ -268,6 +268,20 @@ async fn begin_out(pair: &Pair) -> tokio::task::JoinHandle<mongodb::error::Resul
     tokio::spawn(async move { db.run_command(out).await })
 }
 
+/// The same, and waits until the cluster is in the middle of it.
+async fn begin_held_out(
+    pair: &Pair,
+    direct: &Driver,
+) -> tokio::task::JoinHandle<mongodb::error::Result<Document>> {
+    hold_out(direct, "alwaysOn").await;
+    let out = begin_out(pair).await;
+    eventually("the $out has begun", async || {
+        record(direct).await.contains_key("arriving")
+    })
+    .await;
+    out
+}
+
 /// What a client sees of the documents.
 async fn shown(front: &Front) -> Vec<Document> {
     let carts = front.carts();
@@ -309,12 +323,7 @@ async fn an_out_that_dies_with_its_sundown_leaves_the_rule() {
         return;
     };
     let direct = pair.direct().await;
-    hold_out(&direct, "alwaysOn").await;
-    let out = begin_out(&pair).await;
-    eventually("the $out has begun", async || {
-        record(&direct).await.contains_key("arriving")
-    })
-    .await;
+    let out = begin_held_out(&pair, &direct).await;
     pair.first.process.kill();
     assert!(out.await.unwrap().is_err());
     // The cluster notices that nobody waits for the reply.
@@ -328,12 +337,7 @@ async fn an_out_whose_reply_is_lost_hands_the_rule_over() {
         return;
     };
     let direct = pair.direct().await;
-    hold_out(&direct, "alwaysOn").await;
-    let out = begin_out(&pair).await;
-    eventually("the $out has begun", async || {
-        record(&direct).await.contains_key("arriving")
-    })
-    .await;
+    let out = begin_held_out(&pair, &direct).await;
     let old = identity(&direct).await;
     pair.first.process.signal("-STOP");
     hold_out(&direct, "off").await;
@@ -354,12 +358,7 @@ async fn an_out_that_outlives_its_sundown_hands_the_rule_over() {
         return;
     };
     let direct = pair.direct().await;
-    hold_out(&direct, "alwaysOn").await;
-    let out = begin_out(&pair).await;
-    eventually("the $out has begun", async || {
-        record(&direct).await.contains_key("arriving")
-    })
-    .await;
+    let out = begin_held_out(&pair, &direct).await;
     let old = identity(&direct).await;
     pair.first.process.signal("-STOP");
     eventually("the other has given it up", async || {
