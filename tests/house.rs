@@ -29,7 +29,7 @@ use vocabularies::{Word, vocabularies, vocabulary};
 /// together. A permission that is not used is an error.
 const MAP: &[(&str, &[&str])] = &[
     ("args", &[]),
-    ("auth", &["clock"]),
+    ("auth", &["clock", "names"]),
     ("clock", &[]),
     (
         "command",
@@ -43,6 +43,7 @@ const MAP: &[(&str, &[&str])] = &[
             "effort",
             "engine",
             "handler",
+            "names",
             "query",
             "session",
             "ttl",
@@ -66,6 +67,7 @@ const MAP: &[(&str, &[&str])] = &[
             "interrupt",
             "clock",
             "effort",
+            "names",
             "query",
             "storage",
             "ttl",
@@ -78,7 +80,8 @@ const MAP: &[(&str, &[&str])] = &[
     ("interrupt", &["clock", "wait"]),
     ("lib", &[]),
     ("main", &["clock", "config", "healthcheck", "server"]),
-    ("query", &["args", "interrupt", "vocabulary"]),
+    ("names", &[]),
+    ("query", &["args", "interrupt", "names", "vocabulary"]),
     (
         "server",
         &["interrupt", "clock", "config", "handler", "wait", "wire"],

@@ -1,6 +1,7 @@
 //! Privileges: actions on resources.
 
 use super::action::{Action, Actions};
+use crate::names::is_system;
 
 /// A resource on which actions are allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,7 +63,7 @@ impl Resource {
 }
 
 fn is_ordinary(collection: &str) -> bool {
-    !collection.starts_with("system.")
+    !is_system(collection)
 }
 
 fn is_clients(db: &str) -> bool {

@@ -7,10 +7,10 @@ use super::write::{self, Selecting};
 use super::{Access, Call, Command, Flags, Needs, Outcome, collection_uuid, reply};
 use crate::args::Arg;
 use crate::auth::Action;
-use crate::engine::ddl::check_read;
 use crate::engine::plan::Hint;
 use crate::engine::stats::totals;
 use crate::error::{Error, Result};
+use crate::names::check_read;
 use crate::value::{Doc, DocBuilder};
 
 pub(super) const COMMAND: Command = Command::ready(

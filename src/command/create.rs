@@ -6,6 +6,7 @@ use crate::args::Arg;
 use crate::auth::Action;
 use crate::engine::ddl::{Cap, CollectionOptions, CreateCollection, Namespace, SchemaChange};
 use crate::error::{Code, Error, Result};
+use crate::names::is_internal;
 use crate::ttl::{DefaultTtl, IndexingMode, parse_default, parse_indexing_policy};
 use crate::value::{Doc, DocBuf, DocBuilder, Type, ValueRef};
 
@@ -285,14 +286,14 @@ pub(super) fn wants_images(command: &str, images: Doc<'_>) -> Result<bool> {
 
 /// Refuses images in the server's own databases.
 pub(super) fn check_images(database: &str, enabled: bool) -> Result<()> {
-    match database {
-        "admin" | "config" | "local" if enabled => Err(Error::new(
+    match is_internal(database) && enabled {
+        true => Err(Error::new(
             Code::InvalidOptions,
             format!(
                 "changeStreamPreAndPostImages collection option is not supported on the {database} database"
             ),
         )),
-        _ => Ok(()),
+        false => Ok(()),
     }
 }
 

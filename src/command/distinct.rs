@@ -9,10 +9,10 @@ use super::write::{self, Selecting};
 use super::{Access, Call, Command, Flags, Needs, Outcome, collection_uuid};
 use crate::args;
 use crate::auth::Action;
-use crate::engine::ddl::check_read;
 use crate::engine::plan::Hint;
 use crate::error::{Error, Result};
 use crate::interrupt;
+use crate::names::check_read;
 use crate::value::{ArrayBuilder, Doc, DocBuilder, MAX_DOCUMENT, Path, Value, ValueRef, key};
 
 pub(super) const COMMAND: Command = Command::ready(

@@ -5,6 +5,7 @@ use crate::args::required;
 use crate::auth::Action;
 use crate::engine::ddl::{DropCollection, DropDatabase, Namespace, SchemaChange};
 use crate::error::{Code, Error, Result};
+use crate::names::is_internal;
 use crate::value::{DocBuilder, Num, Type};
 
 pub(super) const COMMAND: Command =
@@ -61,7 +62,7 @@ fn run_database(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outco
         ));
     }
     let database = call.database();
-    if matches!(database, "admin" | "local" | "config") {
+    if is_internal(database) {
         return Err(Error::new(
             Code::IllegalOperation,
             format!("Dropping the '{database}' database is prohibited."),

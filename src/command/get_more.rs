@@ -6,9 +6,9 @@ use super::{Access, Call, Command, Counter, Counters, Flags, Needs, Outcome, cur
 use crate::args::required;
 use crate::auth::{Action, AuthTarget};
 use crate::clock::monotonic;
-use crate::engine::ddl::check_collection;
 use crate::error::{Code, Error, Result};
 use crate::interrupt::{Limit, expired};
+use crate::names::check_collection;
 use crate::session::{CursorInfo, InTransaction};
 use crate::value::{Doc, DocBuilder};
 

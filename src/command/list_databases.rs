@@ -4,6 +4,7 @@ use super::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::auth::{Action, AuthTarget};
 use crate::engine::stats::StorageStats;
 use crate::error::{Code, Error, Result};
+use crate::names::{INTERNAL_DATABASES, is_internal};
 use crate::query::Scope;
 use crate::query::filter::Filter;
 use crate::value::{Doc, DocBuf, DocBuilder};
@@ -43,7 +44,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             continue;
         }
         let mut bytes = 0;
-        let mut empty = !SYSTEM.contains(&name.as_str());
+        let mut empty = !is_internal(&name);
         for collection in call.context.catalog.in_database(&name) {
             let figures = StorageStats::of(&collection, call.read_point());
             empty &= figures.documents.count == 0;
@@ -70,12 +71,10 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// The databases that every server has, sorted. They are listed even if they hold nothing.
-const SYSTEM: &[&str] = &["admin", "config", "local"];
-
 fn names(call: &Call<'_>) -> Vec<String> {
     let mut names = call.context.catalog.databases();
-    names.extend(SYSTEM.iter().map(|&name| name.to_owned()));
+    // These are listed even if they hold nothing.
+    names.extend(INTERNAL_DATABASES.iter().map(|&name| name.to_owned()));
     names.sort_unstable();
     names.dedup();
     names

@@ -3,10 +3,9 @@
 use super::{Access, Call, Command, Flags, Needs, Outcome, collection_uuid, schema};
 use crate::args::{Arg, required};
 use crate::auth::{Action, AuthTarget};
-use crate::engine::ddl::{
-    Namespace, RenameCollection, SchemaChange, check_collection, check_database,
-};
+use crate::engine::ddl::{Namespace, RenameCollection, SchemaChange};
 use crate::error::{Code, Error, Result};
+use crate::names::{check_collection, check_database};
 use crate::value::{DocBuilder, Type, UUID_SUBTYPE};
 
 pub(super) const COMMAND: Command = Command::ready(

@@ -3,9 +3,9 @@
 use super::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::args::{fields, required};
 use crate::auth::{Action, AuthTarget};
-use crate::engine::ddl;
 use crate::engine::describe::sparse_indexes;
 use crate::error::{Code, Error, Result};
+use crate::names::{self, check_collection};
 use crate::value::{ArrayBuilder, Doc, DocBuilder};
 
 pub(super) const COMMAND: Command = Command::ready(
@@ -47,7 +47,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             "collection" => {
                 collection = arg.str()?;
                 if let Some(name) = collection {
-                    ddl::check_collection(call.database(), name)?;
+                    check_collection(call.database(), name)?;
                 }
             }
             _ => return Err(arg.unknown()),
@@ -88,7 +88,7 @@ fn check_database(name: &str) -> Result<()> {
     if name.contains(['/', '\\', ' ', '"']) {
         return Err(Error::location(13280, format!("invalid db name: {name}")));
     }
-    ddl::check_database(&name.replace('$', "_"))
+    names::check_database(&name.replace('$', "_"))
 }
 
 /// Reports sparse indexes, the only feature built here that is not in the stable API. Returns whether all of them were

@@ -6,12 +6,13 @@ use uuid::Uuid;
 
 use super::ObjectIds;
 use super::ddl::{
-    CollectionSetup, CreateCollection, DropCollection, ReplaceCollection, SchemaChange,
-    check_created, default_of, dropped,
+    CollectionSetup, CreateCollection, DropCollection, ReplaceCollection, SchemaChange, default_of,
+    dropped,
 };
 use super::sources::WriteEffort;
 use super::write::{BATCH, Intake, insert_batch};
 use crate::error::{Code, Error, Result};
+use crate::names::check_created;
 use crate::query::stage::{CollectionName, RowBatch, RowContext, Sink};
 use crate::storage::index::IndexSpec;
 use crate::storage::{Catalog, Collection, Namespace, ReadPoint};

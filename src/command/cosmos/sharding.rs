@@ -4,9 +4,9 @@ use crate::args::{fields, required};
 use crate::auth::{Action, AuthTarget};
 use crate::command::write::collation;
 use crate::command::{Access, Call, Command, Flags, Needs, Outcome};
-use crate::engine::ddl::{check_collection, check_database};
 use crate::engine::write::collection_for;
 use crate::error::{Code, Error, Result};
+use crate::names::{check_collection, check_database};
 use crate::value::{Doc, DocBuf, DocBuilder, Type, Value};
 
 const ADMIN: Flags = Flags::ADMIN_ONLY.and(Flags::SECONDARY);

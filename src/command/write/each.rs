@@ -7,9 +7,9 @@ use super::{
 };
 use crate::command::{Call, Counter, Counters, Outcome};
 use crate::effort::Effort;
-use crate::engine::ddl::check_written;
 use crate::engine::write::{Deleting, Selection, Updating, WriteTarget, collection_for};
 use crate::error::{Error, Result};
+use crate::names::check_written;
 use crate::query::Vars;
 use crate::query::stage::StepBudget;
 use crate::session;

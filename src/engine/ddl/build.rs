@@ -9,11 +9,12 @@ use std::sync::Arc;
 use super::default_ttl;
 use super::drain::prepare;
 use super::missing::MissingIndexes;
-use super::{Advance, Begun, Done, Steps, WantedIndex, check_written, hides_system_index};
+use super::{Advance, Begun, Done, Steps, WantedIndex, hides_system_index};
 use crate::engine::TimeSlice;
 use crate::engine::describe::{count_indexes, shown_default};
 use crate::engine::write::{collection_for, refused};
 use crate::error::{Code, Error, Result};
+use crate::names::{check_written, is_system};
 use crate::query::stage::StepBudget as _;
 use crate::storage::index::{Filled, IndexNumber};
 use crate::storage::{
@@ -102,7 +103,7 @@ impl BuildIndexes {
         check_written(database, name)?;
         let hides =
             |wanted: &WantedIndex| matches!(wanted, WantedIndex::Index(spec) if spec.hidden);
-        if name.starts_with("system.") && self.indexes.iter().any(hides) {
+        if is_system(name) && self.indexes.iter().any(hides) {
             return Err(hides_system_index());
         }
         Ok(Begun::Steps(Box::new(RunningBuild {

@@ -2,10 +2,11 @@
 
 use uuid::Uuid;
 
+use super::Done;
 use super::create::other_case;
-use super::{Done, check_created};
 use crate::engine::describe::count_indexes;
 use crate::error::{Code, Error, Result};
+use crate::names::{check_created, is_system};
 use crate::storage::{Catalog, Namespace, RenameError};
 use crate::value::Millis;
 
@@ -115,7 +116,7 @@ impl RenameCollection {
 fn check_renamed(which: &str, namespace: &Namespace) -> Result<()> {
     let illegal = |why: String| Err(Error::new(Code::IllegalOperation, why));
     let name = namespace.collection();
-    if name.starts_with("system.") {
+    if is_system(name) {
         return illegal(format!(
             "error with {which} namespace: cannot rename system collection {namespace}"
         ));

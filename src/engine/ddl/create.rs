@@ -1,8 +1,9 @@
 //! Creating a collection with its settings.
 
+use super::Done;
 use super::default_ttl;
-use super::{Done, check_created};
 use crate::error::{Code, Error, Result};
+use crate::names::check_created;
 use crate::storage::index::IndexSpec;
 use crate::storage::{
     Catalog, CollectionOptions, CreateError, Namespace, OtherCase, ReadPoint, Rules, View,

@@ -16,7 +16,6 @@ mod drop_indexes;
 mod find_index;
 mod missing;
 mod modify;
-mod names;
 mod replace;
 mod unique;
 
@@ -34,7 +33,6 @@ pub use drop_indexes::{DropIndexes, DroppedIndexes};
 pub use find_index::IndexName;
 pub use missing::WantedIndex;
 pub use modify::{ModifiedIndex, ModifyCollection, ModifyIndex};
-pub use names::{check_collection, check_created, check_database, check_read, check_written};
 pub use replace::{CollectionSetup, ReplaceCollection};
 pub(super) use replace::{default_of, dropped};
 

@@ -9,6 +9,7 @@ use super::unique::ConvertToUnique;
 use super::{Begun, Done, IndexName, no_collection};
 use crate::engine::describe::put_options;
 use crate::error::{Code, Error, Result};
+use crate::names::is_system;
 use crate::storage::index::{ID_INDEX, IndexSpec};
 use crate::storage::{
     Cap, Catalog, CollectionOptions, DateRuleChange, Dropped, IndexChange, LogOp, Namespace, Rules,
@@ -194,7 +195,7 @@ impl ModifyIndex {
                     false => "can't hide _id index",
                 }));
             };
-            if view.namespace().collection().starts_with("system.") {
+            if is_system(view.namespace().collection()) {
                 return Err(super::hides_system_index());
             }
             // Hiding a hidden index changes nothing and reports nothing.

@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::error::{Code, Error, Result};
+use crate::names::{is_internal, is_system};
 use crate::query::stage::{ChangeStream, EventPlace, ResumeToken, StreamScope, StreamStart};
 use crate::storage::{
     Catalog, HistoryLost, LogEntry, LogOp, LogPosition, LogScope, Namespace, ReadPoint,
@@ -288,15 +289,13 @@ fn is_classic(op: &LogOp) -> bool {
 
 fn is_in_scope(scope: &StreamScope, entry: &LogEntry) -> bool {
     let holds = |name: &Namespace| {
-        let is_own = || name.collection().starts_with("system.");
+        let is_own = || is_system(name.collection());
         match scope {
             StreamScope::Collection { db, coll } => {
                 name.collection() == coll && name.database() == db
             }
             StreamScope::Database(db) => name.database() == db && !is_own(),
-            StreamScope::Cluster => {
-                !matches!(name.database(), "admin" | "config" | "local") && !is_own()
-            }
+            StreamScope::Cluster => !is_internal(name.database()) && !is_own(),
         }
     };
     // A collection that gets the name of the one that a client follows also ends the stream.

@@ -8,6 +8,7 @@ use super::out::{check_target, writes};
 use super::{CollectionName, Output, Stage, StageContext, Transform};
 use crate::args::{Arg, fields, required};
 use crate::error::{Code, Error, Result};
+use crate::names::{is_internal, is_system};
 use crate::query::expr::FieldPath;
 use crate::query::{Expr, Scope, Survey, scope};
 use crate::value::{Doc, Type, Value, ValueRef};
@@ -102,13 +103,13 @@ pub(super) fn parse(
         ));
     }
     check_target(&into)?;
-    if matches!(into.db.as_str(), "admin" | "config" | "local") && into.db != context.db {
+    if is_internal(&into.db) && into.db != context.db {
         return Err(Error::location(
             31320,
             format!("Cannot $merge to internal database: {}", into.db),
         ));
     }
-    if into.coll.starts_with("system.") {
+    if is_system(&into.coll) {
         return Err(Error::location(
             31319,
             format!("Cannot $merge to special collection: {}", into.coll),

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::args::{fields, object, required};
 use crate::error::{Code, Error, Result};
+use crate::names::{is_database, is_internal, is_system};
 use crate::query::Survey;
 use crate::value::{Doc, ValueRef};
 
@@ -34,13 +35,13 @@ pub(super) fn parse(
         }
     };
     check_target(&into)?;
-    if matches!(into.db.as_str(), "admin" | "config" | "local") && into.db != context.db {
+    if is_internal(&into.db) && into.db != context.db {
         return Err(Error::location(
             31321,
             format!("Can't $out to internal database: {}", into.db),
         ));
     }
-    if into.coll.starts_with("system.") {
+    if is_system(&into.coll) {
         return Err(Error::location(
             17385,
             format!("Can't $out to special collection: {}", into.coll),
@@ -82,9 +83,7 @@ fn document_form(spec: Doc<'_>) -> Result<(CollectionName, bool)> {
 /// Checks that the namespace is valid.
 pub(super) fn check_target(into: &CollectionName) -> Result<()> {
     let CollectionName { db, coll } = into;
-    let bad_db =
-        db.is_empty() || db.len() > 63 || db.contains(['/', '\\', '.', ' ', '"', '$', '\0']);
-    if bad_db || coll.is_empty() || coll.starts_with('.') || coll.contains('\0') {
+    if !is_database(db) || coll.is_empty() || coll.starts_with('.') || coll.contains('\0') {
         return Err(Error::new(
             Code::InvalidNamespace,
             format!("Invalid {{aggregate}} target namespace: '{into}'"),

@@ -4,8 +4,8 @@ use super::{AUTOSCALE, MANUAL};
 use crate::args::{Arg, fields, required};
 use crate::command::Call;
 use crate::cosmos::Offer;
-use crate::engine::ddl::check_collection;
 use crate::error::{Error, Result};
+use crate::names::check_collection;
 use crate::value::{Doc, DocBuf};
 
 #[derive(Default)]

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use super::{Rows, Stage, StageContext, StageOp};
 use crate::args::{Arg, fields, object};
 use crate::error::{Code, Error, Result};
+use crate::names::{is_internal, is_system};
 use crate::query::Survey;
 use crate::value::{ClusterTime, Type, ValueRef};
 
@@ -179,14 +180,14 @@ fn scope(all_changes: bool, context: &StageContext<'_>) -> Result<StreamScope> {
             ),
         ));
     }
-    if matches!(db, "local" | "config") || db == "admin" && !all_changes {
+    if is_internal(db) && !all_changes {
         return Err(Error::new(
             Code::InvalidNamespace,
             format!("$changeStream may not be opened on the internal {db} database"),
         ));
     }
     match coll {
-        Some(coll) if coll.starts_with("system.") => Err(Error::new(
+        Some(coll) if is_system(coll) => Err(Error::new(
             Code::InvalidNamespace,
             format!("$changeStream may not be opened on the internal {db}.{coll} collection"),
         )),

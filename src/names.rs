@@ -11,7 +11,8 @@ const MAX_NAMESPACE: usize = 255;
 /// The same in the server's own databases.
 const MAX_INTERNAL_NAMESPACE: usize = 512;
 
-const SYSTEM_PREFIX: &str = "system.";
+/// The server's own databases, sorted. Every server has them.
+pub const INTERNAL_DATABASES: &[&str] = &["admin", "config", "local"];
 
 /// Collections that the server or its tools keep in any database.
 const SYSTEM: &[&str] = &[
@@ -42,6 +43,17 @@ const SYSTEM_OF: &[(&str, &[&str])] = &[
 /// Collections that only the server itself writes to.
 const NEVER_WRITTEN: &[&str] = &["system.profile", "system.views"];
 
+/// Returns whether a database is one of the server's own.
+pub fn is_internal(database: &str) -> bool {
+    INTERNAL_DATABASES.contains(&database)
+}
+
+/// Returns whether a collection belongs to the server or its tools, by its name.
+#[inline]
+pub fn is_system(collection: &str) -> bool {
+    collection.starts_with("system.")
+}
+
 /// Checks that this can be a collection's name at all, in any command.
 #[inline]
 pub fn check_collection(database: &str, name: &str) -> Result<()> {
@@ -55,15 +67,16 @@ pub fn check_collection(database: &str, name: &str) -> Result<()> {
     Ok(())
 }
 
+/// Returns whether this can be the name of a database that holds collections.
+pub fn is_database(name: &str) -> bool {
+    let forbidden = |b| matches!(b, 0 | b'/' | b'\\' | b'.' | b' ' | b'"' | b'$');
+    !name.is_empty() && name.len() <= 63 && !name.bytes().any(forbidden)
+}
+
 /// Checks that this can be a database's name.
 pub fn check_database(name: &str) -> Result<()> {
-    let bad = name.is_empty()
-        || name.len() > 63
-        || name
-            .bytes()
-            .any(|b| matches!(b, 0 | b'/' | b'\\' | b'.' | b' ' | b'"' | b'$'));
     // `$external` is the database of users from other systems.
-    if bad && name != "$external" {
+    if !is_database(name) && name != "$external" {
         return invalid(format!("Invalid database name: '{name}'"));
     }
     Ok(())
@@ -74,7 +87,7 @@ pub fn check_database(name: &str) -> Result<()> {
 pub fn check_created(database: &str, name: &str) -> Result<()> {
     // Nearly every name is plain, and every write asks.
     let is_plain = !name.as_bytes().contains(&b'$')
-        && !name.starts_with(SYSTEM_PREFIX)
+        && !is_system(name)
         && database.len() + 1 + name.len() <= MAX_NAMESPACE;
     match is_plain {
         true => Ok(()),
@@ -87,12 +100,12 @@ fn check_special(database: &str, name: &str) -> Result<()> {
     if name.contains('$') {
         return invalid(format!("Invalid collection name: {name}"));
     }
-    if name.starts_with(SYSTEM_PREFIX) && !is_system(database, name) {
+    if is_system(name) && !is_known(database, name) {
         return invalid(format!("Invalid system namespace: {database}.{name}"));
     }
-    let most = match database {
-        "admin" | "config" | "local" => MAX_INTERNAL_NAMESPACE,
-        _ => MAX_NAMESPACE,
+    let most = match is_internal(database) {
+        true => MAX_INTERNAL_NAMESPACE,
+        false => MAX_NAMESPACE,
     };
     if database.len() + 1 + name.len() > most {
         return invalid(format!(
@@ -105,7 +118,7 @@ fn check_special(database: &str, name: &str) -> Result<()> {
 /// Checks that a client may write to a collection of this name, or create indexes on it.
 #[inline]
 pub fn check_written(database: &str, name: &str) -> Result<()> {
-    if name.starts_with(SYSTEM_PREFIX) && NEVER_WRITTEN.contains(&name) {
+    if is_system(name) && NEVER_WRITTEN.contains(&name) {
         return invalid(format!("cannot write to {database}.{name}"));
     }
     check_created(database, name)
@@ -122,7 +135,7 @@ pub fn check_read(database: &str, name: &str) -> Result<()> {
     Ok(())
 }
 
-fn is_system(database: &str, name: &str) -> bool {
+fn is_known(database: &str, name: &str) -> bool {
     let own = SYSTEM_OF.iter().find(|(owner, _)| *owner == database);
     SYSTEM.contains(&name) || own.is_some_and(|(_, names)| names.contains(&name))
 }
