@@ -3,26 +3,23 @@
 //! E is the CPU of an echo server for one ping, in the same rounds. `PEER=address,pid` names another server to compare with, a
 //! replica set of one mongod for example. The servers work in short rounds that alternate. Each figure is the median of the rounds.
 
+#[path = "../upstream/connection.rs"]
+mod connection;
 #[allow(dead_code)] // what the benchmark of upstream mode needs, too
-#[path = "../upstream/load.rs"]
-mod load;
-#[allow(dead_code)]
 #[path = "../upstream/peers.rs"]
 mod peers;
 #[allow(dead_code)]
 #[path = "../upstream/processes.rs"]
 mod processes;
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
 use bson::{Document, doc};
 use sundown::clock::monotonic;
-use sundown::value::Doc;
 
-use load::{document, message};
+use connection::{Connection, document, message};
 use processes::{Process, client};
 
 /// Documents of each connection. No two connections write to the same one.
@@ -36,7 +33,7 @@ const COLLECTION: &str = "c";
 struct Case<'a> {
     name: &'static str,
     server: &'a Process,
-    clients: Vec<Connection>,
+    clients: Vec<Client>,
     is_ping: bool,
     samples: Vec<Sample>,
 }
@@ -48,13 +45,11 @@ struct Sample {
     throughput: f64,
 }
 
-struct Connection {
-    socket: TcpStream,
-    lsid: Document,
+struct Client {
+    connection: Connection,
     number: i64,
     /// The first of its documents.
     first: i64,
-    buffer: Vec<u8>,
 }
 
 fn main() {
@@ -111,7 +106,7 @@ impl<'a> Case<'a> {
             name,
             server,
             clients: (0..CONNECTIONS)
-                .map(|n| Connection::open(server.address, n * DOCUMENTS))
+                .map(|n| Client::new(server.address, n * DOCUMENTS))
                 .collect(),
             is_ping,
             samples: Vec::new(),
@@ -122,7 +117,7 @@ impl<'a> Case<'a> {
         let (before, began) = (self.server.cpu(), monotonic());
         let (end, is_ping) = (began + duration, self.is_ping);
         let done: usize = thread::scope(|scope| {
-            let work = |client: &mut Connection| {
+            let work = |client: &mut Client| {
                 let mut done = 0;
                 while monotonic() < end {
                     match is_ping {
@@ -176,18 +171,14 @@ fn fill(address: SocketAddr) {
     }
 }
 
-// === impl Connection ===
+// === impl Client ===
 
-impl Connection {
-    fn open(address: SocketAddr, first: i64) -> Self {
-        let socket = TcpStream::connect(address).expect("a connection");
-        socket.set_nodelay(true).expect("a TCP socket");
+impl Client {
+    fn new(address: SocketAddr, first: i64) -> Self {
         Self {
-            socket,
-            lsid: doc! {"id": bson::Uuid::new()},
+            connection: Connection::open(address),
             number: 0,
             first,
-            buffer: vec![0; 64 * 1024],
         }
     }
 
@@ -208,7 +199,7 @@ impl Connection {
             (doc! {"commitTransaction": 1}, None),
         ];
         for (n, (mut command, outside)) in statements.into_iter().enumerate() {
-            command.insert("lsid", self.lsid.clone());
+            command.insert("lsid", self.connection.lsid.clone());
             command.insert("txnNumber", self.number);
             command.insert("autocommit", false);
             if n == 0 {
@@ -216,27 +207,14 @@ impl Connection {
             }
             let is_commit = command.contains_key("commitTransaction");
             command.insert("$db", if is_commit { "admin" } else { DATABASE });
-            let sent = message(&command, outside.as_ref().map(|(name, one)| (*name, one)));
-            self.exchange(&sent);
+            self.exchange(&message(&command, outside));
         }
     }
 
-    /// Sends a message, reads its reply and checks that it succeeded: figures of failures say nothing.
+    /// Sends a message and checks that it succeeded: figures of failures say nothing.
     fn exchange(&mut self, message: &[u8]) {
-        self.socket.write_all(message).expect("it is sent");
-        let (mut filled, mut length) = (0, 4);
-        while filled < length {
-            let read = self
-                .socket
-                .read(&mut self.buffer[filled..])
-                .expect("a reply");
-            assert!(read > 0, "the server has closed the connection");
-            filled += read;
-            if let Some(word) = self.buffer[..filled].first_chunk() {
-                length = i32::from_le_bytes(*word) as usize;
-            }
-        }
-        let reply = Doc::new(&self.buffer[21..length]);
+        self.connection.exchange(message);
+        let reply = self.connection.reply();
         assert_eq!(reply.get("ok").as_f64(), Some(1.0), "{reply:?}");
     }
 }

@@ -1,15 +1,15 @@
 //! The clients: eight connections, each with one command at a time.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use bson::{Document, doc};
+use bson::doc;
 use sundown::clock::monotonic;
 use sundown::value::Doc;
 
+use crate::connection::{Connection, document, message};
 use crate::{BATCH, DOCUMENTS};
 
 /// What the clients do.
@@ -31,13 +31,11 @@ pub struct Target {
     operation: Operation,
     database: &'static str,
     collection: String,
-    connections: Vec<Connection>,
+    clients: Vec<Client>,
 }
 
-struct Connection {
-    socket: TcpStream,
-    lsid: Document,
-    buffer: Vec<u8>,
+struct Client {
+    connection: Connection,
     /// The open cursor whose batches are read, or 0.
     cursor: i64,
 }
@@ -50,30 +48,6 @@ pub struct Volley {
 }
 
 const CONNECTIONS: usize = 8;
-
-/// Builds a document of 1 KB.
-pub fn document(id: i64) -> Document {
-    doc! {"_id": id, "name": format!("customer {id:08}"), "count": 0, "pad": "x".repeat(940)}
-}
-
-/// Builds an OP_MSG, with documents outside the command if there are any.
-pub fn message(command: &Document, outside: Option<(&str, &Document)>) -> Vec<u8> {
-    let mut bytes = vec![0; 21];
-    bytes[12..16].copy_from_slice(&2013_i32.to_le_bytes());
-    bytes.extend(command.to_vec().expect("encodes"));
-    if let Some((name, document)) = outside {
-        let document = document.to_vec().expect("encodes");
-        let size = (4 + name.len() + 1 + document.len()) as i32;
-        bytes.push(1);
-        bytes.extend(size.to_le_bytes());
-        bytes.extend(name.as_bytes());
-        bytes.push(0);
-        bytes.extend(document);
-    }
-    let length = (bytes.len() as i32).to_le_bytes();
-    bytes[..4].copy_from_slice(&length);
-    bytes
-}
 
 /// Returns a number that was not returned before.
 fn next() -> i64 {
@@ -108,9 +82,7 @@ impl Target {
             operation,
             database,
             collection: collection.to_owned(),
-            connections: (0..CONNECTIONS)
-                .map(|_| Connection::open(address))
-                .collect(),
+            clients: (0..CONNECTIONS).map(|_| Client::new(address)).collect(),
         }
     }
 
@@ -119,21 +91,21 @@ impl Target {
         let (operation, database, collection) = (self.operation, self.database, &*self.collection);
         let end = monotonic() + duration;
         let mut latencies: Vec<Duration> = thread::scope(|scope| {
-            let work = |connection: &mut Connection| {
+            let work = |client: &mut Client| {
                 let mut latencies = Vec::new();
                 while monotonic() < end {
-                    let sent = connection.message(operation, database, collection);
+                    let sent = client.message(operation, database, collection);
                     let start = monotonic();
-                    connection.exchange(&sent);
+                    client.connection.exchange(&sent);
                     latencies.push(monotonic() - start);
-                    connection.check(operation);
+                    client.check(operation);
                 }
                 latencies
             };
             let clients: Vec<_> = self
-                .connections
+                .clients
                 .iter_mut()
-                .map(|connection| scope.spawn(move || work(connection)))
+                .map(|client| scope.spawn(move || work(client)))
                 .collect();
             let done = clients.into_iter().map(|client| client.join());
             done.flat_map(|latencies| latencies.expect("a client"))
@@ -147,18 +119,12 @@ impl Target {
     }
 }
 
-// === impl Connection ===
+// === impl Client ===
 
-impl Connection {
-    fn open(address: SocketAddr) -> Self {
-        let socket = TcpStream::connect(address).expect("a connection");
-        socket.set_nodelay(true).expect("a TCP socket");
-        let patience = Some(Duration::from_secs(60));
-        socket.set_read_timeout(patience).expect("a TCP socket");
+impl Client {
+    fn new(address: SocketAddr) -> Self {
         Self {
-            socket,
-            lsid: doc! {"id": bson::Uuid::new()},
-            buffer: vec![0; 64 * 1024],
+            connection: Connection::open(address),
             cursor: 0,
         }
     }
@@ -188,35 +154,14 @@ impl Connection {
                 doc! {"getMore": self.cursor, "collection": collection, "batchSize": BATCH}
             }
         };
-        command.insert("lsid", self.lsid.clone());
+        command.insert("lsid", self.connection.lsid.clone());
         command.insert("$db", database);
-        message(&command, outside.as_ref().map(|(name, one)| (*name, one)))
-    }
-
-    /// Sends a message and reads its reply into the buffer.
-    fn exchange(&mut self, message: &[u8]) {
-        self.socket.write_all(message).expect("it is sent");
-        let (mut filled, mut length) = (0, 4);
-        while filled < length {
-            let read = self
-                .socket
-                .read(&mut self.buffer[filled..])
-                .expect("a reply");
-            assert!(read > 0, "the server has closed the connection");
-            filled += read;
-            if let Some(word) = self.buffer[..filled].first_chunk() {
-                length = i32::from_le_bytes(*word) as usize;
-                if self.buffer.len() < length {
-                    self.buffer.resize(length, 0);
-                }
-            }
-        }
+        message(&command, outside)
     }
 
     /// Checks the reply, since figures of failures say nothing, and keeps the cursor.
     fn check(&mut self, operation: Operation) {
-        let length = i32::from_le_bytes(*self.buffer.first_chunk().expect("a header"));
-        let reply = Doc::new(&self.buffer[21..length as usize]);
+        let reply = self.connection.reply();
         let cursor = reply.get("cursor").as_doc().unwrap_or(Doc::EMPTY);
         let rows = |name: &str| cursor.get(name).as_array().map(|rows| rows.count());
         let expected = match operation {

@@ -3,6 +3,7 @@
 //! It needs a mongod (`MONGOD=$(tests/mongod.sh path)`); without one it says so and ends. All cases run in short rounds that
 //! alternate, so that a busy machine affects all of them equally. Each figure is the median of the rounds.
 
+mod connection;
 mod load;
 mod peers;
 mod processes;
@@ -127,7 +128,7 @@ fn fill(mongod: &Process, sundown: &Process) {
             run(doc! {"createIndexes": collection, "indexes": [index]});
         }
         for from in (0..DOCUMENTS).step_by(BATCH as usize) {
-            let documents: Vec<Document> = (from..from + BATCH).map(load::document).collect();
+            let documents: Vec<Document> = (from..from + BATCH).map(connection::document).collect();
             run(doc! {"insert": collection, "documents": documents});
         }
     }

@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional_with_sizes};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 
-use crate::load::message;
+use crate::connection::message;
 use crate::processes::LISTENING;
 
 const BUFFER: usize = 64 * 1024;

@@ -16,6 +16,7 @@ mod expect;
 mod matcher;
 mod order;
 mod random;
+mod replies;
 mod run;
 mod state;
 mod steps;
