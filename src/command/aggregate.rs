@@ -86,6 +86,19 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     cursor::open(call, reply, source, opening)
 }
 
+/// Uses the collections that stages read, besides the one that the command names.
+fn use_collections(call: &mut Call<'_>, pipeline: &Pipeline) -> Result<()> {
+    let mut names = Vec::new();
+    pipeline.each_level(PipelineInput::SameRows, &mut |_, on| {
+        if let PipelineInput::Collection(name) = on {
+            names.push((name.db.clone(), name.coll.clone()));
+        }
+    });
+    names
+        .iter()
+        .try_for_each(|(database, name)| call.use_collection(database, name))
+}
+
 // === impl Aggregate ===
 
 impl<'a> Aggregate<'a> {
@@ -250,7 +263,7 @@ impl<'a> Aggregate<'a> {
     }
 
     /// Prepares the pipeline and opens it on its source.
-    fn open(&self, call: &Call<'_>) -> Result<(Box<dyn Source>, CursorOptions)> {
+    fn open(&self, call: &mut Call<'_>) -> Result<(Box<dyn Source>, CursorOptions)> {
         let PreparedAggregate {
             pipeline,
             sources,
@@ -260,6 +273,9 @@ impl<'a> Aggregate<'a> {
             is_slow,
             ..
         } = self.prepare(call)?;
+        if call.is_in_transaction() {
+            use_collections(call, &pipeline)?;
+        }
         let opening = CursorOptions {
             is_slow,
             awaits: pipeline.change_stream().is_some(),

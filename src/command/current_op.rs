@@ -226,7 +226,7 @@ impl CurrentOpCaller {
             if let Some(info) = &operation.transaction {
                 put_transaction(doc, info);
             }
-            put_no_locks(doc);
+            put_locks(doc, operation.waits_for_lock());
             if operation.killed.is_set() {
                 doc.put_bool("killPending", true);
             }
@@ -242,7 +242,7 @@ impl CurrentOpCaller {
             let name = name.map_or("$cmd", |_| "$cmd.aggregate");
             doc.put_str("ns", &format!("{}.{name}", self.database));
             put_command(doc, "command", body, wanted);
-            put_no_locks(doc);
+            put_locks(doc, false);
         })
     }
 
@@ -328,11 +328,12 @@ fn put_transaction(doc: &mut DocBuilder<'_>, info: &TransactionInfo) {
     transaction.end();
 }
 
-/// Writes the lock fields. They are empty, because no lock is held or awaited in a way that clients can see.
-fn put_no_locks(doc: &mut DocBuilder<'_>) {
+/// Writes the lock fields. Only one of them has a meaning here: whether a lock is awaited that a transaction or a schema change
+/// holds.
+fn put_locks(doc: &mut DocBuilder<'_>, waits: bool) {
     doc.put_i32("numYields", 0)
         .put_doc("locks", Doc::EMPTY)
-        .put_bool("waitingForLock", false)
+        .put_bool("waitingForLock", waits)
         .put_doc("lockStats", Doc::EMPTY)
         .put_bool("waitingForFlowControl", false)
         .put_doc("flowControlStats", Doc::EMPTY);

@@ -128,7 +128,8 @@ impl Sink for Out {
             to: self.into.clone(),
             expected: self.target.clone(),
         });
-        replace.begin(&self.catalog, cx.vars.now())?;
+        let now = cx.vars.now();
+        replace.begin(&self.catalog, now)?.finish_here(now)?;
         self.finished = true;
         Ok(())
     }

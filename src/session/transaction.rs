@@ -12,6 +12,7 @@ use crate::clock::monotonic;
 use crate::engine::{Catalog, CommitConflict, LogTransaction, ReadPoint, Transaction};
 use crate::error::{Code, Error, Result};
 use crate::value::{ClusterTime, DocBuf, Millis};
+use crate::wait::Wait;
 
 /// What the latest number of a session stands for.
 #[derive(Default)]
@@ -292,6 +293,14 @@ impl InTransaction {
         match &self.state {
             TransactionState::Open(open) => Some(open.transaction.read_point(now)),
             _ => None,
+        }
+    }
+
+    /// Notes that the command uses the collection of this name. Returns a wait if a schema change needs the name.
+    pub fn use_collection(&mut self, database: &str, collection: &str) -> Result<(), Wait> {
+        match &mut self.state {
+            TransactionState::Open(open) => open.transaction.use_collection(database, collection),
+            _ => Ok(()),
         }
     }
 

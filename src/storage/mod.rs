@@ -24,7 +24,7 @@
 //! | `ChangeLog::kept` | the log of changes, and the order of their times | an entry, or a look at some hundred |
 //! | `Followers::scopes` | who waits for entries of the log | a lookup |
 //! | `Catalog::uncommitted` | the collections that open transactions have created | a lookup |
-//! | `Snapshots::times`, then `Snapshots::vanished`; `Transactions::joined` | which snapshots and transactions are open | a lookup |
+//! | `Snapshots::times`, then `Snapshots::vanished`; `Transactions::joined`; `NamespaceLocks::held` | which snapshots and transactions are open, and which names they use | a lookup |
 //!
 //! - A thread holds the lock of one collection at a time, with two exceptions. `Catalog::place` locks, under `changing`, the
 //!   collection that is replaced, then the one that is renamed, and both before the shards of their names. The commit of a
@@ -37,6 +37,9 @@
 //!   dropped.
 //! - A thread that waits for `state` or `changing` for more than a few milliseconds hands its worker to other tasks
 //!   ([`crate::interrupt::run_blocking`]). The code that computes index keys under the exclusive lock may do so too.
+//! - A schema change waits for the transactions that use its collections before it acquires any of these locks, and a statement of
+//!   a transaction does so before it reads (`namespace_locks`). Both waits are futures, under no lock. A transaction ends without
+//!   one, so whatever waits for it goes on.
 //! - A [`Signal`](crate::wait::Signal) is given under `state`, and the followers of the log are woken there, too. Waking a listener acquires none of these locks.
 //!
 //! Some locks are never held together with these. In `session`: a shard of `Sessions::known`, then `Session::state`, then
@@ -56,6 +59,7 @@ pub mod index;
 mod indexing;
 mod logical_clock;
 mod namespace;
+mod namespace_locks;
 mod oplog;
 mod options;
 mod order;
@@ -81,6 +85,7 @@ pub use collection::{Collection, Dropped};
 pub use expiry::{DateRuleChange, DateRuleMigration, Slice};
 pub use logical_clock::LogicalClock;
 pub use namespace::Namespace;
+pub use namespace_locks::{LockScope, SchemaLock};
 pub use options::{Cap, CollectionOptions, SizeLimit};
 pub use order::IdOrderBuild;
 pub use read_point::ReadPoint;

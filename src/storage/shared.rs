@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::change_log::LogTurn;
 use super::expiry::ExpiryEvents;
+use super::namespace_locks::NamespaceLocks;
 use super::snapshots::Snapshots;
 use super::transaction::Transactions;
 use super::versions::ToldWrite;
@@ -24,6 +25,7 @@ pub struct Shared {
     pub expiry_events: ExpiryEvents,
     pub(super) snapshots: Snapshots,
     pub(super) transactions: Transactions,
+    pub(super) namespace_locks: NamespaceLocks,
 }
 
 /// A change of a transaction, with its number among the writes of all transactions.

@@ -8,11 +8,13 @@ use ahash::AHashMap;
 use parking_lot::Mutex;
 
 use super::collection::State;
+use super::namespace_locks::UsedNames;
 use super::{
     Catalog, Collection, LogOp, LogTransaction, ReadPoint, RecordId, Rules, Snapshot,
     TransactionId, Writer,
 };
 use crate::value::{ClusterTime, Millis};
+use crate::wait::Wait;
 
 /// What all transactions of a server share.
 #[derive(Debug, Default)]
@@ -30,6 +32,8 @@ pub(super) struct Transactions {
 pub struct Transaction {
     snapshot: Snapshot,
     writes: PendingWrites,
+    /// Freed last, when nothing of the transaction is left: schema changes wait for them.
+    names: UsedNames,
 }
 
 /// The writes of a transaction, which are in the buffers of its collections. Dropping them throws them away.
@@ -108,6 +112,7 @@ impl Catalog {
                 transaction: TransactionId(latest.fetch_add(1, Ordering::Relaxed) + 1),
                 catalog: Arc::clone(self),
             },
+            names: UsedNames::new(self.shared()),
         }
     }
 
@@ -185,6 +190,12 @@ impl Transaction {
         ReadPoint::of(&self.snapshot, now).within(self.writes.transaction)
     }
 
+    /// Notes that a statement uses the collection of this name, until the transaction ends. Returns a wait if a schema change
+    /// needs the name.
+    pub fn use_collection(&mut self, database: &str, collection: &str) -> Result<(), Wait> {
+        self.names.add((database, collection))
+    }
+
     /// Returns the logical time as of which the transaction reads.
     pub fn time(&self) -> ClusterTime {
         self.snapshot.time()
@@ -197,10 +208,16 @@ impl Transaction {
         now: Millis,
         name: impl FnOnce() -> LogTransaction,
     ) -> Result<(), CommitConflict> {
-        let Self { snapshot, writes } = self;
+        let Self {
+            snapshot,
+            writes,
+            names,
+        } = self;
         // Its own writes need not be noted for it.
         drop(snapshot);
-        writes.commit(now, name)
+        let committed = writes.commit(now, name);
+        drop(names);
+        committed
     }
 }
 

@@ -67,6 +67,9 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         }
         kinds[op.kind()] += 1;
     }
+    for namespace in &namespaces {
+        call.use_collection(&namespace.database, &namespace.collection)?;
+    }
     let shard = Counters::shard(call.client.id);
     for (counted, n) in [Counter::Insert, Counter::Update, Counter::Delete]
         .into_iter()

@@ -125,6 +125,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         snapshot: None,
         effort: Effort::default(),
         has_begun_to_write: Cell::new(false),
+        lock_wait: None,
         rights: call.rights.clone(),
         generic,
         own: &own,

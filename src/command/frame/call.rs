@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::dispatch::LockWait;
 use super::generic::Generic;
 use super::guard::Rights;
 use super::{Client, Command, Context};
@@ -39,6 +40,8 @@ pub struct Call<'a> {
     pub effort: Effort,
     /// The command is parsed and has begun to write. If it fails now, its write concern counts nevertheless.
     pub(in crate::command) has_begun_to_write: Cell<bool>,
+    /// Set while this statement of a transaction waits for a schema change.
+    pub(in crate::command) lock_wait: Option<Box<LockWait>>,
     /// What the sender of the command may do.
     pub(in crate::command) rights: Rights<'a>,
     pub(in crate::command) generic: Generic<'a>,

@@ -95,6 +95,7 @@ pub(in crate::command) fn admit(
         snapshot: None,
         effort: Effort::default(),
         has_begun_to_write: Cell::new(false),
+        lock_wait: None,
         rights: Rights::All,
         generic,
         own: &own,

@@ -4,7 +4,7 @@
 //! nothing here.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -35,6 +35,7 @@ pub struct OperationInfo {
     pub started: Instant,
     /// Set by killOp. The command checks it before each step and now and then within a step. It also ends a wait.
     pub killed: Arc<Flag>,
+    waits_for_lock: AtomicBool,
 }
 
 /// Removes the command from the list when it ends, in every case.
@@ -65,6 +66,7 @@ impl Operations {
             transaction,
             started: monotonic(),
             killed: Arc::default(),
+            waits_for_lock: AtomicBool::new(false),
         });
         self.running.insert(info.id, Arc::clone(&info));
         Operation {
@@ -108,6 +110,15 @@ impl Operations {
 impl OperationInfo {
     pub fn body(&self) -> Doc<'_> {
         Doc::new(&self.body)
+    }
+
+    /// Notes whether it waits for a lock that a transaction or a schema change holds.
+    pub fn note_lock(&self, waits: bool) {
+        self.waits_for_lock.store(waits, Ordering::Relaxed);
+    }
+
+    pub fn waits_for_lock(&self) -> bool {
+        self.waits_for_lock.load(Ordering::Relaxed)
     }
 }
 

@@ -50,6 +50,7 @@ impl Task for SchemaTask {
             }
             Advance::More => Step::More,
             Advance::Wait(wait) => Step::Wait(wait),
+            Advance::Locked(wait) => Step::Locked(wait),
         })
     }
 }

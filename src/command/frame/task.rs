@@ -34,6 +34,8 @@ pub enum Step {
     More,
     /// Call `step` again when this wait is over, or when the command ends.
     Wait(Wait),
+    /// The same, and the command waits for a lock that a transaction holds.
+    Locked(Wait),
     /// The fields of the reply are written.
     Done,
     /// The fields are written, and the command runs again for the next reply, as in
@@ -95,9 +97,10 @@ impl Work for RunningCommand {
             builder.end();
             stepped
         });
-        if !matches!(stepped, Ok(Step::More | Step::Wait(_)))
-            && let Some(meter) = self.meter.take()
-        {
+        let is_locked = matches!(stepped, Ok(Step::Locked(_)));
+        self.operation.info.note_lock(is_locked);
+        let goes_on = is_locked || matches!(stepped, Ok(Step::More | Step::Wait(_)));
+        if !goes_on && let Some(meter) = self.meter.take() {
             let reply = match stepped {
                 Ok(_) => reply::behind(out, start),
                 Err(_) => Doc::EMPTY,
@@ -106,9 +109,7 @@ impl Work for RunningCommand {
             meter.end(&self.context, client, self.task.effort(), reply);
         }
         let in_transaction = self.transaction.is_some();
-        if !matches!(stepped, Ok(Step::More | Step::Wait(_)))
-            && let Some(joined) = self.transaction.take()
-        {
+        if !goes_on && let Some(joined) = self.transaction.take() {
             let reply = stepped.as_ref().map(|_| reply::behind(out, start));
             transaction::finish(&self.context, joined, reply);
         }
@@ -128,7 +129,7 @@ impl Work for RunningCommand {
                 out.truncate(start);
                 Progress::More
             }
-            Ok(Step::Wait(wait)) => {
+            Ok(Step::Wait(wait) | Step::Locked(wait)) => {
                 out.truncate(start);
                 Progress::Wait(self.limit.bound(wait))
             }

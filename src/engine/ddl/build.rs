@@ -3,6 +3,9 @@
 //! From the first step on, every write keeps the new indexes up to date. The build fills them a hundred documents at a
 //! time, and queries use them when they are complete. If one index cannot be built, none is. Dropping an index that is
 //! being built aborts the whole build.
+//!
+//! No transaction uses the collection when a build begins and when it ends, but any may in between. A build that has nothing to
+//! build does not wait, nor does one that has created the collection.
 
 use std::sync::Arc;
 
@@ -18,8 +21,8 @@ use crate::names::{check_written, is_system};
 use crate::query::stage::StepBudget as _;
 use crate::storage::index::{Filled, IndexNumber};
 use crate::storage::{
-    Catalog, Collection, DateRuleChange, DateRuleMigration, Dropped, LogOp, Namespace, NotNew,
-    ReadPoint, RecordId, Refused, Rules, View, Writer,
+    Catalog, Collection, DateRuleChange, DateRuleMigration, Dropped, LockScope, LogOp, Namespace,
+    NotNew, ReadPoint, RecordId, Refused, Rules, SchemaLock, View, Writer,
 };
 use crate::ttl::{DefaultTtl, TsIndex, check_mode};
 use crate::value::{DocBuf, Millis};
@@ -62,6 +65,8 @@ struct RunningBuild {
     /// `None` while another client builds one of the indexes: this build then waits, and checks again which indexes are
     /// missing.
     build: Option<IndexBuild>,
+    /// Keeps transactions away, while the build begins or ends.
+    lock: Option<SchemaLock>,
 }
 
 struct IndexBuild {
@@ -111,6 +116,7 @@ impl BuildIndexes {
             change: self,
             created_collection: false,
             build: None,
+            lock: None,
         })))
     }
 }
@@ -183,8 +189,8 @@ impl BuildIndexes {
 
 impl RunningBuild {
     /// Begins to build, unless the collection was dropped after it was found. Returns a wait if another client builds one
-    /// of the indexes.
-    fn begin(&mut self, now: Millis) -> Result<Option<Wait>> {
+    /// of the indexes, or a transaction uses the collection.
+    fn begin(&mut self, now: Millis) -> Result<Option<Advance>> {
         let name = &self.change.namespace;
         let (collection, created) = collection_for(
             &self.catalog,
@@ -193,6 +199,15 @@ impl RunningBuild {
             ReadPoint::outside_transactions(now),
         )?;
         self.created_collection |= created;
+        if !self.created_collection {
+            let look = |view: &View<'_>| MissingIndexes::find(view, &self.change.indexes);
+            let missing = collection.read_present(now, look)?;
+            if missing.is_some_and(|missing| !missing.is_empty())
+                && let Some(wait) = self.lock()
+            {
+                return Ok(Some(Advance::Locked(wait)));
+            }
+        }
         let begun = collection.write(now, |writer| -> Result<_> {
             let before = count_indexes(&writer.view());
             let Some(missing) = MissingIndexes::find(&writer.view(), &self.change.indexes)? else {
@@ -207,24 +222,54 @@ impl RunningBuild {
         };
         let (before, numbers, default) = match begun? {
             Ok(begun) => begun,
-            Err(wait) => return Ok(Some(wait)),
+            Err(wait) => {
+                self.lock = None;
+                return Ok(Some(Advance::Wait(wait)));
+            }
         };
         let build = IndexBuild::new(collection, now, numbers, default, before);
         self.build = Some(build);
         Ok(None)
+    }
+
+    /// Whether transactions must not use the collection while the build begins or ends.
+    fn must_lock(&self) -> bool {
+        let builds = self.build.as_ref().is_none_or(IndexBuild::changes);
+        builds && !self.created_collection
+    }
+
+    /// Keeps further transactions from the collection. Returns a wait while others use it.
+    fn lock(&mut self) -> Option<Wait> {
+        let (catalog, name) = (&self.catalog, &self.change.namespace);
+        let lock = self
+            .lock
+            .get_or_insert_with(|| catalog.lock_names(vec![LockScope::Collection(name.clone())]));
+        lock.wait()
     }
 }
 
 impl Steps for RunningBuild {
     fn step(&mut self, now: Millis) -> Result<Advance> {
         if self.build.is_none()
-            && let Some(wait) = self.begin(now)?
+            && let Some(advance) = self.begin(now)?
         {
-            return Ok(Advance::Wait(wait));
+            return Ok(advance);
         }
+        if self.must_lock()
+            && self.build.as_ref().is_some_and(IndexBuild::is_filled)
+            && let Some(wait) = self.lock()
+        {
+            return Ok(Advance::Locked(wait));
+        }
+        let may_finish = self.lock.is_some() || !self.must_lock();
         match &mut self.build {
-            Some(build) => match build.step(now)? {
-                BuildProgress::More(advance) => Ok(advance),
+            Some(build) => match build.step(now, may_finish)? {
+                BuildProgress::More(advance) => {
+                    if !build.is_filled() {
+                        self.lock = None;
+                    }
+                    Ok(advance)
+                }
                 BuildProgress::Done { after } => {
                     let built = BuiltIndexes {
                         before: build.before,
@@ -279,7 +324,17 @@ impl IndexBuild {
         }
     }
 
-    fn step(&mut self, now: Millis) -> Result<BuildProgress> {
+    /// Whether the build changes anything.
+    fn changes(&self) -> bool {
+        !self.finished.is_empty() || !self.unfinished.is_empty() || self.default.is_some()
+    }
+
+    /// Whether all indexes are filled.
+    fn is_filled(&self) -> bool {
+        self.unfinished.is_empty()
+    }
+
+    fn step(&mut self, now: Millis, may_finish: bool) -> Result<BuildProgress> {
         self.now = now;
         let slice = TimeSlice::begin();
         while let Some(mut current) = self.unfinished.pop() {
@@ -294,6 +349,9 @@ impl IndexBuild {
             if slice.is_over() && !self.unfinished.is_empty() {
                 return Ok(BuildProgress::More(Advance::More));
             }
+        }
+        if !may_finish {
+            return Ok(BuildProgress::More(Advance::More));
         }
         let prepared = prepare(&mut self.dates, &slice);
         if let Some(advance) = prepared.map_err(|Dropped| self.collection_dropped())? {

@@ -7,7 +7,7 @@ use super::create::other_case;
 use crate::engine::describe::count_indexes;
 use crate::error::{Code, Error, Result};
 use crate::names::{check_created, is_system};
-use crate::storage::{Catalog, Namespace, RenameError};
+use crate::storage::{Catalog, LockScope, Namespace, RenameError};
 use crate::value::Millis;
 
 /// A change that drops a collection, if it exists.
@@ -35,6 +35,13 @@ pub struct RenameCollection {
 // === impl DropCollection ===
 
 impl DropCollection {
+    /// Returns the result if there is nothing to drop.
+    pub(super) fn look(&self, catalog: &Catalog) -> Option<Done> {
+        let name = &self.namespace;
+        let found = catalog.get(name.database(), name.collection());
+        matches!(found, Ok(None)).then_some(Done::NothingToDrop)
+    }
+
     pub(super) fn run(self, catalog: &Catalog, now: Millis) -> Done {
         let (database, name) = (self.namespace.database(), self.namespace.collection());
         // A collection that a failed write has closed can be dropped. It has no indexes left.
@@ -82,6 +89,15 @@ impl RenameCollection {
 
     pub fn to(&self) -> &Namespace {
         &self.to
+    }
+
+    /// A rename into another database needs all of that database, as in MongoDB.
+    pub(super) fn scopes(&self) -> Vec<LockScope> {
+        let to = match self.from.database() == self.to.database() {
+            true => LockScope::Collection(self.to.clone()),
+            false => LockScope::Database(self.to.database().to_owned()),
+        };
+        vec![LockScope::Collection(self.from.clone()), to]
     }
 
     pub(super) fn run(self, catalog: &Catalog, now: Millis) -> Result<Done> {

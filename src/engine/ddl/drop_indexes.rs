@@ -8,7 +8,9 @@ use super::{Begun, IndexName, default_ttl};
 use crate::engine::describe::{count_indexes, shown_default};
 use crate::error::{Code, Error, Result};
 use crate::storage::index::{ID_INDEX, Index};
-use crate::storage::{Catalog, DateRuleChange, IndexSelection, LogOp, Namespace, Rules, View};
+use crate::storage::{
+    Catalog, Collection, DateRuleChange, IndexSelection, LogOp, Namespace, Rules, View,
+};
 use crate::ttl::DefaultTtl;
 use crate::value::{Doc, DocBuf, Millis};
 
@@ -31,14 +33,19 @@ pub struct DroppedIndexes {
 // === impl DropIndexes ===
 
 impl DropIndexes {
-    pub(super) fn begin(self, catalog: &Arc<Catalog>, now: Millis) -> Result<Begun> {
+    /// Complains if there is no such collection. Its indexes are looked at when no transaction uses it.
+    pub(super) fn look(&self, catalog: &Catalog) -> Result<()> {
+        self.find_collection(catalog).map(drop)
+    }
+
+    fn find_collection(&self, catalog: &Catalog) -> Result<Arc<Collection>> {
         let name = &self.namespace;
-        let Some(collection) = catalog.get(name.database(), name.collection())? else {
-            return Err(Error::new(
-                Code::NamespaceNotFound,
-                format!("ns not found {name}"),
-            ));
-        };
+        let found = catalog.get(name.database(), name.collection())?;
+        found.ok_or_else(|| Error::new(Code::NamespaceNotFound, format!("ns not found {name}")))
+    }
+
+    pub(super) fn begin(self, catalog: &Catalog, now: Millis) -> Result<Begun> {
+        let collection = self.find_collection(catalog)?;
         let which = collection.read_present(now, |view| self.find(view))?;
         // Documents may expire by one of these indexes. Those that have expired must not come back when it is dropped.
         let dates = DateRuleChange::Drop(which.clone());

@@ -32,6 +32,11 @@ const MAX_INDEXES: usize = 64;
 // === impl MissingIndexes ===
 
 impl MissingIndexes {
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.indexes.is_empty() && self.default.is_none()
+    }
+
     /// Finds the missing indexes. Returns `None` if another client is building a wanted index: the build may still fail, so
     /// the caller waits for it.
     pub fn find(view: &View<'_>, wanted: &[WantedIndex]) -> Result<Option<Self>> {

@@ -14,6 +14,7 @@ mod default_ttl;
 mod drain;
 mod drop_indexes;
 mod find_index;
+mod locked;
 mod missing;
 mod modify;
 mod replace;
@@ -22,6 +23,7 @@ mod unique;
 use std::sync::Arc;
 
 use crate::error::{Code, Error, Result};
+use crate::interrupt::{tick, wait_here};
 use crate::storage::Catalog;
 use crate::value::Millis;
 use crate::wait::Wait;
@@ -89,13 +91,15 @@ pub enum Advance {
     More,
     /// Another change must finish first. The caller waits and then steps again.
     Wait(Wait),
+    /// An open transaction uses the collection. The caller waits and then steps again.
+    Locked(Wait),
 }
 
 // === impl SchemaChange ===
 
 impl SchemaChange {
-    /// Runs the change, or starts it if it takes several steps.
-    pub fn begin(self, catalog: &Arc<Catalog>, now: Millis) -> Result<Begun> {
+    /// Makes the change, or starts it if it takes several steps. Its names are locked.
+    fn make(self, catalog: &Arc<Catalog>, now: Millis) -> Result<Begun> {
         let done = match self {
             Self::CreateCollection(change) => change.run(catalog, now)?,
             Self::DropCollection(change) => change.run(catalog, now),
@@ -107,6 +111,25 @@ impl SchemaChange {
             Self::DropIndexes(change) => return change.begin(catalog, now),
         };
         Ok(Begun::Done(done))
+    }
+}
+
+// === impl Begun ===
+
+impl Begun {
+    /// Finishes the change, for code that cannot return to its task.
+    pub fn finish_here(self, now: Millis) -> Result<Done> {
+        let mut steps = match self {
+            Self::Done(done) => return Ok(done),
+            Self::Steps(steps) => steps,
+        };
+        loop {
+            match steps.step(now)? {
+                Advance::Done(done) => return Ok(done),
+                Advance::More => tick(1)?,
+                Advance::Wait(wait) | Advance::Locked(wait) => wait_here(wait)?,
+            }
+        }
     }
 }
 

@@ -73,7 +73,7 @@ fn make(catalog: &Arc<Catalog>, change: SchemaChange) -> Result<Done> {
             match steps.step(NOW)? {
                 Advance::Done(done) => return Ok(done),
                 Advance::More => {}
-                Advance::Wait(_) => panic!("there is nobody to wait for"),
+                Advance::Wait(_) | Advance::Locked(_) => panic!("there is nobody to wait for"),
             }
         },
     }

@@ -5,6 +5,9 @@
 //! that the connection runs step by step. This room knows no socket, and only a few commands by name.
 
 mod faulted;
+mod locked;
+
+pub(in crate::command) use locked::LockWait;
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -39,6 +42,7 @@ use crate::value::{Doc, DocBuilder, Type};
 use crate::vocabulary::Status;
 use crate::wait::Wait;
 use crate::wire::{CompressedMessage, Request};
+use locked::LockedStatement;
 
 /// Answers requests by running commands.
 #[derive(Clone)]
@@ -51,6 +55,8 @@ enum Attempt {
     Work(Box<dyn Work>),
     /// An earlier attempt still uses the session. Nothing has been done yet.
     Busy(Busy, Option<Instant>),
+    /// A schema change needs a collection that the statement of a transaction uses. Nothing has been done yet.
+    Locked(Box<LockedStatement>),
 }
 
 /// A request that runs later: a retryable write that waits for an earlier attempt of itself, a request that a fail point
@@ -63,6 +69,8 @@ struct DeferredRequest {
     announces: bool,
     /// The end of the waiting time.
     deadline: Option<Instant>,
+    /// The statement of a transaction that waits for a schema change.
+    locked: Option<Box<LockedStatement>>,
     /// The work that the request became when its turn came.
     running: Option<Box<dyn Work>>,
 }
@@ -157,15 +165,22 @@ impl Handler for Commands {
             waiting.announces = true;
             return Ok(handler::CallOutcome::Work(Box::new(waiting)));
         }
-        Ok(match attempt(&self.0, client, session, &request, out) {
-            Attempt::Replied => handler::CallOutcome::Replied,
-            Attempt::Streaming => handler::CallOutcome::Streaming,
-            Attempt::Work(work) => handler::CallOutcome::Work(work),
-            // The deferred request tries once more before it waits.
-            Attempt::Busy(..) => {
-                handler::CallOutcome::Work(Box::new(DeferredRequest::new(&self.0, client, request)))
-            }
-        })
+        Ok(
+            match attempt(&self.0, client, session, &request, None, out) {
+                Attempt::Replied => handler::CallOutcome::Replied,
+                Attempt::Streaming => handler::CallOutcome::Streaming,
+                Attempt::Work(work) => handler::CallOutcome::Work(work),
+                // The deferred request tries once more before it waits.
+                Attempt::Busy(..) => handler::CallOutcome::Work(Box::new(DeferredRequest::new(
+                    &self.0, client, request,
+                ))),
+                Attempt::Locked(locked) => {
+                    let mut waiting = DeferredRequest::new(&self.0, client, request);
+                    waiting.locked = Some(locked);
+                    handler::CallOutcome::Work(Box::new(waiting))
+                }
+            },
+        )
     }
 }
 
@@ -178,11 +193,13 @@ pub(in crate::command) fn later(
     Box::new(DeferredRequest::new(context, client, request))
 }
 
+/// Runs a request. `resumed` is its transaction, if it has waited for a schema change.
 fn attempt(
     context: &Arc<Context>,
     client: &Arc<Client>,
     session: &mut Option<Arc<Session>>,
     request: &Request,
+    resumed: Option<Box<LockedStatement>>,
     out: &mut Vec<u8>,
 ) -> Attempt {
     let start = out.len();
@@ -196,11 +213,13 @@ fn attempt(
             return Attempt::Replied;
         }
     };
-    context.counters.ran(shard, command);
-    if !command.facts.flags.has(Flags::UNCOUNTED) {
-        context.counters.add(shard, Counter::Command, 1);
+    if resumed.is_none() {
+        context.counters.ran(shard, command);
+        if !command.facts.flags.has(Flags::UNCOUNTED) {
+            context.counters.add(shard, Counter::Command, 1);
+        }
     }
-    let ran = run(context, client, session, request, command, out);
+    let ran = run(context, client, session, request, command, resumed, out);
     context.reaper.note_request();
     match ran {
         Ok(done @ (Attempt::Replied | Attempt::Streaming)) => {
@@ -255,6 +274,7 @@ fn run(
     session: &mut Option<Arc<Session>>,
     request: &Request,
     command: &'static Command,
+    resumed: Option<Box<LockedStatement>>,
     out: &mut Vec<u8>,
 ) -> Result<Attempt> {
     let Status::Ready(run) = command.status else {
@@ -294,6 +314,7 @@ fn run(
         snapshot: None,
         effort: Effort::default(),
         has_begun_to_write: Cell::new(false),
+        lock_wait: None,
         rights: Rights::All,
         generic,
         own: &own,
@@ -311,8 +332,13 @@ fn run(
         concern.check_times(context.catalog.time().latest())?;
     }
     if let Some(starts) = call.generic.transaction {
-        if let Some(busy) = join(&mut call, session, starts)? {
-            return Ok(Attempt::Busy(busy, deadline));
+        match resumed {
+            Some(locked) => locked.resume(&mut call),
+            None => {
+                if let Some(busy) = join(&mut call, session, starts)? {
+                    return Ok(Attempt::Busy(busy, deadline));
+                }
+            }
         }
     } else if let (Some(number), Some(id)) = (call.generic.number, &call.generic.session)
         && command.facts.flags.has(Flags::RETRYABLE)
@@ -337,14 +363,18 @@ fn run(
     let operation = may_read_long(&call).then(|| list(&call));
     let killed = operation.as_ref().map(Operation::killed);
     let outcome = match deadline.is_some() || killed.is_some() {
-        false => run(&mut call, &mut builder),
+        false => begin(&mut call, run, &mut builder),
         true => Limit {
             deadline,
             killed,
             ..Limit::default()
         }
-        .watch(|| run(&mut call, &mut builder)),
+        .watch(|| begin(&mut call, run, &mut builder)),
     };
+    if let Some(locked) = LockedStatement::of(&mut call) {
+        builder.end();
+        return Ok(Attempt::Locked(locked));
+    }
     let outcome = match outcome {
         Ok(Outcome::Work(task)) => {
             builder.end();
@@ -392,6 +422,15 @@ fn run(
             Ok(Attempt::Replied)
         }
     }
+}
+
+/// Runs a command. A statement of a transaction uses its collection from now on.
+#[inline]
+fn begin(call: &mut Call<'_>, run: super::Run, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    if call.transaction.is_some() {
+        locked::use_target(call)?;
+    }
+    run(call, reply)
 }
 
 /// Makes the call part of its transaction, unless another command of the session still runs. The hot path stays small without
@@ -544,6 +583,7 @@ impl DeferredRequest {
             request,
             announces: false,
             deadline: None,
+            locked: None,
             running: None,
         }
     }
@@ -567,7 +607,23 @@ impl Work for DeferredRequest {
             self.context.put_time(out, start);
             return Ok(Progress::Done);
         }
-        match attempt(&self.context, &self.client, &mut None, &self.request, out) {
+        let resumed = match self.locked.take() {
+            None => None,
+            Some(mut locked) => {
+                if let Some(wait) = locked.take_wait() {
+                    self.locked = Some(locked);
+                    return Ok(Progress::Wait(wait));
+                }
+                if let Err(error) = locked.check(&self.context) {
+                    let shard = Counters::shard(self.client.id);
+                    locked.fail(&self.context, shard, error, out);
+                    return Ok(Progress::Done);
+                }
+                Some(locked)
+            }
+        };
+        let (context, client) = (&self.context, &self.client);
+        match attempt(context, client, &mut None, &self.request, resumed, out) {
             Attempt::Replied => Ok(Progress::Done),
             Attempt::Streaming => Ok(Progress::Streaming),
             Attempt::Busy(busy, deadline) => {
@@ -577,6 +633,10 @@ impl Work for DeferredRequest {
                     Some(deadline) => wait.no_later_than(deadline),
                     None => wait,
                 }))
+            }
+            Attempt::Locked(locked) => {
+                self.locked = Some(locked);
+                Ok(Progress::More)
             }
             Attempt::Work(work) => {
                 self.running = Some(work);
