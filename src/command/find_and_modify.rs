@@ -222,7 +222,7 @@ impl<'a> Args<'a> {
 
 fn exists(call: &Call<'_>) -> Result<bool> {
     let catalog = &call.context.catalog;
-    let found = catalog.get(call.database(), call.collection()?)?;
+    let found = catalog.get_at(call.database(), call.collection()?, call.read_point())?;
     Ok(found.is_some())
 }
 

@@ -44,7 +44,7 @@ pub(super) fn facts(collection: &Collection, hint: Option<&Hint>, at: ReadPoint)
 fn indexes(view: &View<'_>) -> Vec<IndexFacts> {
     view.ways()
         .iter()
-        .filter(|index| index.ready)
+        .filter(|index| view.is_usable(index))
         .filter_map(|index| {
             Some(IndexFacts {
                 number: index.number,

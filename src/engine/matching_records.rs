@@ -23,7 +23,10 @@ pub(super) fn matching_records<'v>(
 ) -> Option<MatchingRecords<'v>> {
     let index = match field {
         "_id" => None,
-        field => Some(equality_index(view.indexes(), field)?),
+        field => Some(equality_index(
+            view.indexes().filter(|index| view.is_usable(index)),
+            field,
+        )?),
     };
     index.map_or(view.id_usage(), |index| &index.usage).note();
     let mut found = MatchingRecords::new();

@@ -70,7 +70,8 @@ impl Writer<'_> {
 
     /// Puts complete indexes into use. If one is a TTL index on dates, its rule holds from now on.
     pub fn finish_indexes(&mut self, numbers: &[IndexNumber]) {
-        self.contents_mut().finish_indexes(numbers);
+        let since = self.contents().shared().time.tick(self.now);
+        self.contents_mut().finish_indexes(numbers, since);
     }
 
     /// Returns a wait that ends when the build of an index or a change of the date rules ends after this call.

@@ -12,7 +12,7 @@ use super::index::{Filled, ID_INDEX, IndexNumber, IndexSpec};
 use super::{Collection, Dropped, RecordId, View};
 use crate::error::Result;
 use crate::interrupt::{run_blocking, tick};
-use crate::value::{DocBuf, Millis};
+use crate::value::{ClusterTime, DocBuf, Millis};
 
 /// How many documents are indexed per hold of the lock.
 const CHUNK: usize = 128;
@@ -89,7 +89,9 @@ impl Collection {
         let filled = self.write(now, |writer| {
             let filled = writer.index_some(number, from, CHUNK, &mut None);
             if filled == Ok(Filled::Whole) {
-                writer.finish_indexes(&[number]);
+                writer
+                    .contents_mut()
+                    .finish_indexes(&[number], ClusterTime(0));
             }
             filled
         });

@@ -9,6 +9,7 @@ use super::expiry::Drained;
 use super::index::{ID_INDEX, Index, IndexNumber, IndexSpec};
 use super::{Cap, LogOp, Writer};
 use crate::ttl::{DefaultTtl, IndexingMode, TsIndex};
+use crate::value::ClusterTime;
 
 /// A selection of a collection's indexes. It never includes the ordered index of `_id`s.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,7 +88,8 @@ impl<'a> Rules<'a> {
     pub fn add_index(&mut self, spec: IndexSpec) {
         debug_assert_eq!(self.contents().totals().count, 0, "it has to be filled");
         let number = self.begin_index(spec);
-        self.finish_indexes(&[number]);
+        self.contents_mut()
+            .finish_indexes(&[number], ClusterTime(0));
     }
 }
 

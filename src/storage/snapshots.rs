@@ -1,7 +1,8 @@
 //! The snapshots that are open: past states of all collections that some reader still needs.
 //!
 //! A snapshot is a logical time. While one is open, every write notes the version before it (`versions`), so that the
-//! snapshot's readers find it. Nothing else is needed: with no snapshot open, a write only looks at a counter.
+//! snapshot's readers find it. Nothing else is needed: with no snapshot open, a write only looks at a counter. A collection that
+//! is dropped or renamed meanwhile stays under its name for those readers ([`Former`]).
 //!
 //! A writer takes its logical time first and then looks whether a snapshot is open, under the lock of its collection. A
 //! snapshot announces itself first and then reads the logical time. All four steps are sequentially consistent, so either
@@ -16,7 +17,7 @@ use ahash::AHashMap;
 use parking_lot::Mutex;
 
 use super::namespace::Names;
-use super::{Namespace, Shared};
+use super::{Collection, Namespace, Shared, free};
 use crate::value::ClusterTime;
 
 /// The open snapshots of a server.
@@ -30,10 +31,27 @@ pub(super) struct Snapshots {
     bytes: AtomicUsize,
     /// Keeps the past that clients may read without an open snapshot of their own. Locked before `times`.
     window: Mutex<Option<ClusterTime>>,
-    /// The names whose collections were dropped or renamed while a snapshot was open, and when. Their earlier documents are
-    /// not kept, so a snapshot from before cannot read them.
-    vanished: Mutex<AHashMap<Namespace, ClusterTime>>,
+    /// The collections that were dropped or renamed while a snapshot was open, by the names that they had, the earliest first.
+    /// No other lock is acquired under this one.
+    former: Mutex<FormerCollections>,
 }
+
+type FormerCollections = AHashMap<Namespace, Vec<Former>>;
+
+/// A collection that had a name for some time.
+#[derive(Debug)]
+struct Former {
+    /// `None` if its documents are no longer kept.
+    collection: Option<Arc<Collection>>,
+    since: ClusterTime,
+    until: ClusterTime,
+    /// What its documents take, if they are kept for snapshots only.
+    bytes: usize,
+}
+
+/// The documents of a collection that a snapshot could read are no longer kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Forgotten;
 
 /// An open snapshot. Dropping it closes it.
 #[derive(Debug)]
@@ -51,18 +69,72 @@ impl Snapshots {
         self.open.load(Ordering::SeqCst) > 0
     }
 
-    /// Notes that the collection of this name was dropped or renamed.
-    pub fn note_vanished(&self, name: &Namespace, time: ClusterTime) {
-        if self.are_open() {
-            self.vanished.lock().insert(name.clone(), time);
+    /// Notes that a collection loses its name at that time. `bytes` is what its documents will take, if it is dropped. Returns
+    /// the time if an earlier snapshot may still read it.
+    pub fn note_former(
+        &self,
+        name: &Namespace,
+        collection: &Arc<Collection>,
+        until: ClusterTime,
+        bytes: usize,
+    ) -> Option<ClusterTime> {
+        if !self.are_open() {
+            return None;
+        }
+        self.count_bytes(0, bytes);
+        let mut former = self.former.lock();
+        former.entry(name.clone()).or_default().push(Former {
+            collection: Some(Arc::clone(collection)),
+            since: collection.named(),
+            until,
+            bytes,
+        });
+        Some(until)
+    }
+
+    /// Returns the collection that had this name at that time and has it no longer.
+    pub fn former(
+        &self,
+        name: (&str, &str),
+        at: ClusterTime,
+    ) -> Result<Option<Arc<Collection>>, Forgotten> {
+        let former = self.former.lock();
+        let all = former.get(&name as &dyn Names);
+        let had_it = |former: &&Former| former.since <= at && at < former.until;
+        match all.and_then(|all| all.iter().find(had_it)) {
+            None => Ok(None),
+            Some(former) => former.collection.clone().ok_or(Forgotten).map(Some),
         }
     }
 
-    /// Returns whether the collection of this name was dropped or renamed after that time.
-    pub fn has_vanished(&self, name: (&str, &str), since: ClusterTime) -> bool {
-        let vanished = self.vanished.lock();
-        let time = vanished.get(&name as &dyn Names);
-        time.is_some_and(|time| *time > since)
+    /// Forgets the documents of all former collections, before the clock is set back: what has ended must not come back.
+    pub fn forget_former(&self) {
+        let mut gone = Vec::new();
+        for former in self.former.lock().values_mut().flatten() {
+            gone.extend(former.collection.take());
+            self.count_bytes(std::mem::take(&mut former.bytes), 0);
+        }
+        free(gone, u64::MAX);
+    }
+
+    /// Lets the former collections go that no snapshot needs.
+    fn prune_former(&self, oldest: Option<ClusterTime>) {
+        let mut gone = Vec::new();
+        let mut former = self.former.lock();
+        if former.is_empty() {
+            return;
+        }
+        former.retain(|_, all| {
+            let is_needed =
+                |former: &mut Former| oldest.is_some_and(|oldest| former.until > oldest);
+            gone.extend(all.extract_if(.., |former| !is_needed(former)));
+            !all.is_empty()
+        });
+        drop(former);
+        if !gone.is_empty() {
+            self.count_bytes(gone.iter().map(|former| former.bytes).sum(), 0);
+            free(gone, u64::MAX);
+        }
     }
 
     /// Notes that a collection keeps more or fewer earlier versions.
@@ -87,9 +159,6 @@ impl Snapshots {
         if let Some(before) = before {
             self.leave(before);
         }
-        let oldest = self.oldest();
-        let mut vanished = self.vanished.lock();
-        vanished.retain(|_, time| oldest.is_some_and(|oldest| *time > oldest));
     }
 
     fn enter(&self, time: ClusterTime) {
@@ -105,11 +174,12 @@ impl Snapshots {
                 times.remove(&time);
             }
         }
-        if times.is_empty() {
-            *self.vanished.lock() = AHashMap::new();
-        }
+        let oldest = times.first_key_value().map(|(time, _)| *time);
         drop(times);
         self.open.fetch_sub(1, Ordering::SeqCst);
+        if oldest.is_none_or(|oldest| oldest > time) {
+            self.prune_former(oldest);
+        }
     }
 
     /// Returns the time of the oldest open snapshot. Versions that ended by then are needed no more.
@@ -169,6 +239,7 @@ impl Drop for Snapshot {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::storage::CollectionOptions;
     use crate::value::Millis;
 
     #[test]
@@ -180,8 +251,13 @@ mod tests {
         shared.snapshots.keep_since(times[0]);
         assert!(Snapshot::open_at(&shared, times[0]).is_some());
         let name = Namespace::new("db", "gone");
-        shared.snapshots.note_vanished(&name, times[1]);
-        assert!(shared.snapshots.has_vanished(("db", "gone"), times[0]));
+        let gone = Arc::new(Collection::new(name.clone(), CollectionOptions::default()));
+        let noted = shared.snapshots.note_former(&name, &gone, times[1], 100);
+        assert_eq!(noted, Some(times[1]));
+        let found = |at| shared.snapshots.former(("db", "gone"), at);
+        assert!(found(times[0]).is_ok_and(|found| found.is_some()));
+        assert!(found(times[1]).is_ok_and(|found| found.is_none()));
+        assert_eq!(shared.snapshots.bytes(), 100);
         let open = Snapshot::open_at(&shared, times[1]).unwrap();
         shared.snapshots.keep_since(times[2]);
         assert_eq!(
@@ -199,7 +275,9 @@ mod tests {
             "it never moves back"
         );
         shared.snapshots.keep_since(times[3]);
-        assert!(shared.snapshots.vanished.lock().is_empty());
+        assert!(shared.snapshots.former.lock().is_empty());
+        assert_eq!(shared.snapshots.bytes(), 0);
+        assert_eq!(Arc::strong_count(&gone), 1);
     }
 
     #[test]

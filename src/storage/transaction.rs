@@ -294,6 +294,11 @@ impl PendingWrites {
             Some(turn) => turn.time(),
             None => shared.time.tick(now),
         };
+        for (joined, is_new) in joined.iter().zip(&are_new) {
+            if *is_new {
+                joined.set_named(time);
+            }
+        }
         let mut changes = Vec::new();
         for ((mut writer, own), is_new) in writers.into_iter().zip(owns).zip(are_new) {
             writer.time = Some(time);

@@ -17,6 +17,7 @@ use crate::value::{Doc, Millis};
 /// A view under the shared lock. Every document that it returns has passed the TTL rule at the view's `now`.
 pub struct View<'a> {
     state: &'a State,
+    contents: &'a Contents,
     at: ReadPoint,
 }
 
@@ -25,7 +26,7 @@ pub struct View<'a> {
 impl<'a> View<'a> {
     #[inline]
     fn contents(&self) -> &'a Contents {
-        self.state.contents()
+        self.contents
     }
 
     pub(super) fn ids(&self) -> &'a IdMap {
@@ -33,7 +34,11 @@ impl<'a> View<'a> {
     }
 
     pub(super) fn new(state: &'a State, at: ReadPoint) -> Self {
-        Self { state, at }
+        Self {
+            state,
+            contents: state.contents_at(at),
+            at,
+        }
     }
 
     #[inline]
@@ -353,9 +358,19 @@ impl<'a> View<'a> {
         self.state.renames()
     }
 
-    /// Returns whether the collection was dropped since the caller looked it up.
+    /// Returns whether the collection was dropped since the caller looked it up. A snapshot from before can still read it.
     pub fn is_dropped(&self) -> bool {
-        self.state.is_dropped()
+        self.state.is_dropped() && std::ptr::eq(self.contents, self.state.contents())
+    }
+
+    /// Returns whether the reader has a snapshot.
+    pub fn is_of_snapshot(&self) -> bool {
+        self.at.as_of().is_some()
+    }
+
+    /// Returns whether the reader may use the index: it is complete, and was so when the reader's snapshot was opened.
+    pub fn is_usable(&self, index: &Index) -> bool {
+        index.ready && self.at.as_of().is_none_or(|time| index.since <= time)
     }
 
     /// Returns how many bytes documents have allocated, including holes and expired documents.

@@ -310,7 +310,7 @@ impl Walk {
 pub fn check_in_place(view: &View<'_>, renames_at_start: u32) -> Result<()> {
     let message = if view.is_dropped() {
         format!("collection dropped: {}", view.namespace())
-    } else if view.renames() != renames_at_start {
+    } else if view.renames() != renames_at_start && !view.is_of_snapshot() {
         format!("collection renamed to '{}'", view.namespace())
     } else {
         return Ok(());

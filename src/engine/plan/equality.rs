@@ -7,7 +7,7 @@ use crate::{
     value::{Path, ValueRef},
 };
 
-/// Returns an index that begins with `field` and holds no arrays, if there is one. For a value that [`has_point`] accepts,
+/// Returns that of the usable indexes which begins with `field` and holds no arrays, if there is one. For a value that [`has_point`] accepts,
 /// its entries that begin with the value lead to exactly the documents whose field equals it.
 pub fn equality_index<'v>(
     indexes: impl Iterator<Item = &'v Index>,
@@ -16,8 +16,7 @@ pub fn equality_index<'v>(
     let plain =
         |path: &Path| path.as_str() == field && path.first() != TS_FIELD && !has_digits(path);
     let mut fitting = indexes.filter(|index| {
-        index.ready
-            && index.multikey == 0
+        index.multikey == 0
             && !index.spec.hidden
             && index.spec.partial.is_none()
             && index.spec.paths.first().is_some_and(plain)

@@ -15,7 +15,7 @@ pub fn collection_for(
 ) -> Result<(Arc<Collection>, bool)> {
     let mut created = false;
     loop {
-        if let Some(there) = catalog.get_at(database, collection, at)? {
+        if let Some(there) = catalog.get_to_write_at(database, collection, at)? {
             return Ok((there, created));
         }
         created = create(catalog, Namespace::new(database, collection), at)?;

@@ -103,7 +103,7 @@ impl<'a> WriteTarget<'a> {
     fn refuse_capped(&self) -> Result<()> {
         let there = self
             .catalog
-            .get_at(self.database, self.collection, self.at)?;
+            .get_to_write_at(self.database, self.collection, self.at)?;
         let refusal = there.and_then(|there| {
             there.read(self.at, |view| {
                 let is_capped = view.options().cap.is_some();
@@ -222,9 +222,10 @@ impl Search {
         effort: &mut Effort,
     ) -> Result<FoundDocument<'_>> {
         if self.way.is_none() {
-            let found = place
-                .catalog
-                .get_at(place.database, place.collection, place.at)?;
+            let found =
+                place
+                    .catalog
+                    .get_to_write_at(place.database, place.collection, place.at)?;
             self.way = found
                 .map(|collection| self.selection.way(collection, place.at))
                 .transpose()?;

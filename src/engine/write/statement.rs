@@ -248,7 +248,7 @@ impl Deleting {
         slice: &dyn StepBudget,
         effort: &mut Effort,
     ) -> Result<bool> {
-        place.check_uncapped().map_err(|refusal| match self.is_shown {
+        place.check_uncapped().map_err(|refusal| match self.is_shown || refusal.code() != Code::OperationNotSupportedInTransaction {
             true => refusal,
             false => Error::new(
                 Code::IllegalOperation,

@@ -1,7 +1,8 @@
 //! The catalog for readers with a snapshot and for transactions.
 //!
-//! A snapshot keeps earlier versions of documents, but not of the catalog: it cannot read a collection that was dropped or
-//! renamed since. A collection that a transaction has created stands apart, and nobody else finds it before the commit.
+//! A reader with a snapshot finds each collection under the name that it had then: one that was created since is not there, and one
+//! that was dropped or renamed since is. It can be read, but a transaction cannot write to it, nor to one whose indexes or settings
+//! have changed since. A collection that a transaction has created stands apart, and nobody else finds it before the commit.
 
 use std::sync::Arc;
 
@@ -10,15 +11,18 @@ use dashmap::mapref::entry::Entry;
 use super::{Catalog, CreateError, Damaged, Databases};
 use crate::error::{Code, Error};
 use crate::storage::namespace::Names;
+use crate::storage::snapshots::Forgotten;
 use crate::storage::{Collection, CollectionOptions, Namespace, ReadPoint, Rules, TransactionId};
-use crate::value::Millis;
+use crate::value::{ClusterTime, Millis};
 
 /// Why a reader cannot have a collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unreadable {
     Damaged(Damaged),
-    /// It was dropped or renamed since the reader's snapshot.
+    /// It was dropped or renamed since the reader's snapshot, and its documents are no longer kept.
     Vanished,
+    /// A transaction wants to write to it, and it was dropped, renamed or modified since the transaction's snapshot.
+    Changed(Namespace),
 }
 
 impl From<Damaged> for Unreadable {
@@ -31,6 +35,12 @@ impl From<Unreadable> for Error {
     fn from(reason: Unreadable) -> Self {
         match reason {
             Unreadable::Damaged(damaged) => damaged.into(),
+            Unreadable::Changed(name) => Self::new(
+                Code::WriteConflict,
+                format!(
+                    "Unable to write to collection '{name}' due to catalog changes; please retry the operation"
+                ),
+            ),
             Unreadable::Vanished => Self::new(
                 Code::SnapshotUnavailable,
                 "Unable to read from a snapshot due to pending collection catalog changes; please retry the operation.",
@@ -42,25 +52,58 @@ impl From<Unreadable> for Error {
 // === impl Catalog ===
 
 impl Catalog {
-    /// Returns the collection of that name for a reader at this point: a transaction also finds those that it has created.
+    /// Returns the collection that has that name for a reader at this point: a transaction also finds those that it has created.
+    #[inline]
     pub fn get_at(
         &self,
         database: &str,
         collection: &str,
         at: ReadPoint,
     ) -> Result<Option<Arc<Collection>>, Unreadable> {
-        let name = (database, collection);
-        if let Some(time) = at.as_of()
-            && self.shared.snapshots.has_vanished(name, time)
-        {
-            return Err(Unreadable::Vanished);
+        match at.as_of() {
+            None => Ok(self.get(database, collection)?),
+            Some(time) => self.get_as_of((database, collection), time, at.transaction()),
         }
-        if let Some(transaction) = at.transaction()
+    }
+
+    /// Returns the collection for a writer at this point.
+    #[inline]
+    pub fn get_to_write_at(
+        &self,
+        database: &str,
+        collection: &str,
+        at: ReadPoint,
+    ) -> Result<Option<Arc<Collection>>, Unreadable> {
+        let found = self.get_at(database, collection, at)?;
+        if let (Some(time), Some(found)) = (at.as_of(), &found)
+            && found.creator().is_none()
+            && found.shared().contents().changed() > time
+        {
+            return Err(Unreadable::Changed(Namespace::new(database, collection)));
+        }
+        Ok(found)
+    }
+
+    fn get_as_of(
+        &self,
+        name: (&str, &str),
+        time: ClusterTime,
+        by: Option<TransactionId>,
+    ) -> Result<Option<Arc<Collection>>, Unreadable> {
+        if let Some(transaction) = by
             && let Some(created) = self.uncommitted_of(transaction, name)
         {
             return Ok(Some(created));
         }
-        Ok(self.get(database, collection)?)
+        // In this order: one that loses its name is noted before that.
+        let current = self.get(name.0, name.1)?;
+        match current.filter(|current| current.named() <= time) {
+            Some(current) => Ok(Some(current)),
+            None => {
+                let former = self.shared.snapshots.former(name, time);
+                former.map_err(|Forgotten| Unreadable::Vanished)
+            }
+        }
     }
 
     /// Returns the collection of that name that a transaction has created.
@@ -70,11 +113,10 @@ impl Catalog {
         own.find(|one| one.namespace().names() == name).cloned()
     }
 
-    /// Notes that the collection of a name was dropped or renamed.
-    pub(super) fn note_vanished(&self, name: &Namespace) {
-        // No moment: the next logical time is enough.
-        let time = self.shared.time.tick(Millis(0));
-        self.shared.snapshots.note_vanished(name, time);
+    /// Returns the next logical time, for a change of the catalog.
+    pub(super) fn next_time(&self) -> ClusterTime {
+        // No moment: the next time is enough.
+        self.shared.time.tick(Millis(0))
     }
 
     /// Creates a collection. If a transaction does so, nobody else finds it before the commit. Another client that creates
@@ -90,7 +132,7 @@ impl Catalog {
         self.check_case(namespace.database(), &mut alone)
             .map_err(CreateError::OtherCase)?;
         if let Some(creator) = at.transaction() {
-            return self.create_uncommitted(creator, &namespace, options, at.now(), prepare);
+            return self.create_uncommitted(creator, &namespace, options, at, prepare);
         }
         match self.collections.entry(namespace) {
             Entry::Occupied(_) => Err(CreateError::Exists),
@@ -98,6 +140,7 @@ impl Catalog {
                 let made = self.made(entry.key(), options);
                 made.set_up(at.now(), prepare);
                 made.shared().record_created(at.now());
+                made.set_named(self.next_time());
                 entry.insert(Arc::clone(&made));
                 Ok(made)
             }
@@ -109,15 +152,16 @@ impl Catalog {
         creator: TransactionId,
         namespace: &Namespace,
         options: CollectionOptions,
-        now: Millis,
+        at: ReadPoint,
         prepare: impl FnOnce(&mut Rules<'_>),
     ) -> Result<Arc<Collection>, CreateError> {
-        let own = self.uncommitted_of(creator, namespace.names());
-        if own.is_some() || self.collections.contains_key(namespace) {
+        // One that was created since its snapshot is a conflict at the commit.
+        let there = self.get_at(namespace.database(), namespace.collection(), at);
+        if !matches!(there, Ok(None)) {
             return Err(CreateError::Exists);
         }
         let made = self.made(namespace, options);
-        made.set_up(now, prepare);
+        made.set_up(at.now(), prepare);
         made.set_creator(creator);
         self.uncommitted.lock().push(Arc::clone(&made));
         self.shared.transactions.join(creator, Arc::clone(&made));

@@ -184,12 +184,12 @@ impl Catalog {
     ) -> Option<Arc<Collection>> {
         let mut alone = self.alone();
         let name = Namespace::new(database, collection);
-        let meant =
-            |_: &Namespace, there: &Arc<Collection>| uuid.is_none_or(|uuid| uuid == there.uuid());
-        let (_, dropped) = self.collections.remove_if(&name, meant)?;
-        self.note_vanished(&name);
+        let dropped = self.found(&name)?;
+        if uuid.is_some_and(|uuid| uuid != dropped.uuid()) {
+            return None;
+        }
+        self.remove(&name, &dropped, now);
         *alone = None;
-        retire(&dropped, now);
         Some(dropped)
     }
 
@@ -203,9 +203,8 @@ impl Catalog {
             .map(|c| c.namespace())
             .collect();
         for name in &names {
-            if let Some((_, dropped)) = self.collections.remove(name) {
-                self.note_vanished(name);
-                retire(&dropped, now);
+            if let Some(dropped) = self.found(name) {
+                self.remove(name, &dropped, now);
             }
         }
         if !names.is_empty() {
@@ -213,6 +212,15 @@ impl Catalog {
             self.shared.record(now, &subject, || LogOp::DropDatabase);
         }
         names.len()
+    }
+
+    /// Removes a collection and its documents. Call it under `changing`.
+    fn remove(&self, name: &Namespace, dropped: &Arc<Collection>, now: Millis) {
+        let (size, bytes) = dropped.weight();
+        let snapshots = &self.shared.snapshots;
+        let kept = snapshots.note_former(name, dropped, self.next_time(), bytes);
+        self.collections.remove(name);
+        free(dropped.retire(now, kept), size);
     }
 
     /// Renames a collection, possibly into another database. Its documents keep their `_ts`.
@@ -282,18 +290,25 @@ impl Catalog {
             }
         }
         let replaced_uuid = replaced.as_ref().map(|replaced| replaced.uuid());
+        let (size, bytes) = replaced
+            .as_ref()
+            .map_or((0, 0), |replaced| replaced.weight());
         let take_place = || {
-            self.note_vanished(&from);
-            self.note_vanished(to);
+            let (snapshots, time) = (&self.shared.snapshots, self.next_time());
+            snapshots.note_former(&from, moved, time, 0);
+            let kept = replaced
+                .as_ref()
+                .and_then(|replaced| snapshots.note_former(to, replaced, time, bytes));
+            moved.set_named(time);
             self.collections.remove(&from);
             // The only place where a thread that holds one collection's lock waits for another's. Until now `moved` has a
             // name of its own.
             moved.rename(to.clone(), replaced_uuid, now);
             self.collections.insert(to.clone(), Arc::clone(moved));
+            kept
         };
-        match replaced {
+        match &replaced {
             Some(replaced) => {
-                let size = replaced.shared().contents().totals().count;
                 free(
                     replaced.give_way(|view| allows(Some(view)), take_place)?,
                     size,
@@ -408,6 +423,7 @@ impl Catalog {
 
     /// Makes every collection follow the clock back, unless it has done so already.
     pub(super) fn go_back(&self) {
+        self.shared.snapshots.forget_former();
         for collection in self.every() {
             while !collection.follow_back(clock::monotonic() + SWEEP_SLICE) {}
         }
@@ -428,12 +444,6 @@ impl Default for Catalog {
     fn default() -> Self {
         Self::new()
     }
-}
-
-/// Marks a collection as dropped and frees its contents.
-fn retire(collection: &Arc<Collection>, now: Millis) {
-    let size = collection.shared().contents().totals().count;
-    free(collection.retire(now), size);
 }
 
 /// Frees contents that are no longer reachable. Millions of entries take a while to free, so a thread of its own does that.

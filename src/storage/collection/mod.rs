@@ -20,7 +20,7 @@ use super::{
 use crate::clock::Clock;
 use crate::interrupt::run_blocking;
 use crate::ttl::End;
-use crate::value::Millis;
+use crate::value::{ClusterTime, Millis};
 use crate::wait::Wait;
 
 pub(super) use state::State;
@@ -43,6 +43,9 @@ pub struct Collection {
     me: Weak<Self>,
     /// The transaction that has created the collection and not committed. Zero if there is none.
     creator: AtomicU64,
+    /// The logical time since which it has its name. Snapshots from before do not find it there. Written under
+    /// `Catalog::changing`, before it can be found.
+    named: AtomicU64,
 }
 
 /// A collection whose lock is held exclusively.
@@ -69,6 +72,7 @@ impl Collection {
             ordering_ids: AtomicBool::new(false),
             me: Weak::new(),
             creator: AtomicU64::new(0),
+            named: AtomicU64::new(0),
         }
     }
 
@@ -116,12 +120,21 @@ impl Collection {
 
     /// Drops a collection that was never committed. Nobody is told.
     pub(super) fn discard(&self) {
-        drop(self.exclusive().empty());
+        drop(self.exclusive().empty(None));
     }
 
     /// Shows the collection to all: its creator has committed.
     pub(super) fn reveal(&self) {
         self.creator.store(0, Ordering::Release);
+    }
+
+    /// Returns the logical time since which it has its name.
+    pub(super) fn named(&self) -> ClusterTime {
+        ClusterTime(self.named.load(Ordering::Acquire))
+    }
+
+    pub(super) fn set_named(&self, time: ClusterTime) {
+        self.named.store(time.0, Ordering::Release);
     }
 
     pub fn uuid(&self) -> Uuid {
@@ -258,12 +271,23 @@ impl Collection {
         state.rename(to);
     }
 
-    /// Empties the collection for good and returns its contents, so that the caller can free them without the lock.
-    pub(super) fn retire(&self, now: Millis) -> Box<dyn Send> {
+    /// Returns the number of documents, and roughly what they take.
+    pub(super) fn weight(&self) -> (u64, usize) {
+        let state = self.shared();
+        let totals = state.contents().totals();
+        (
+            totals.count,
+            usize::try_from(totals.bytes).unwrap_or(usize::MAX),
+        )
+    }
+
+    /// Empties the collection for good and returns its contents, so that the caller can free them without the lock. Snapshots from
+    /// before `kept` still read them.
+    pub(super) fn retire(&self, now: Millis, kept: Option<ClusterTime>) -> Option<Box<dyn Send>> {
         let mut state = self.exclusive();
         let documents = state.contents().totals().count;
         state.contents().record(now, || LogOp::Drop { documents });
-        state.empty()
+        state.empty(kept)
     }
 
     /// Empties this collection after `take_place` has put another one in its place. `allows` sees the settings of this
@@ -272,13 +296,13 @@ impl Collection {
     pub(super) fn give_way<E>(
         &self,
         allows: impl FnOnce(&View<'_>) -> Result<(), E>,
-        take_place: impl FnOnce(),
-    ) -> Result<Box<dyn Send>, E> {
+        take_place: impl FnOnce() -> Option<ClusterTime>,
+    ) -> Result<Option<Box<dyn Send>>, E> {
         let mut state = self.exclusive();
         allows(&View::new(&state, ReadPoint::at(Millis(i64::MIN))))?;
         // First, so that no reader finds an empty collection under the name.
-        take_place();
-        Ok(state.empty())
+        let kept = take_place();
+        Ok(state.empty(kept))
     }
 }
 
@@ -296,7 +320,7 @@ impl Exclusive<'_> {
         );
         self.collection.damaged.store(true, Ordering::Relaxed);
         // Leak the contents instead of freeing them: they may be inconsistent, and freeing them could panic again.
-        std::mem::forget(self.state.empty());
+        std::mem::forget(self.state.empty(None));
     }
 }
 

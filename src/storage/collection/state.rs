@@ -7,8 +7,10 @@ use uuid::Uuid;
 use crate::clock::Clock;
 use crate::storage::contents::Contents;
 use crate::storage::index::IndexUsage;
-use crate::storage::{CollectionOptions, LogOp, LogSubject, Namespace, Shared, SizeLimit};
-use crate::value::Millis;
+use crate::storage::{
+    CollectionOptions, LogOp, LogSubject, Namespace, ReadPoint, Shared, SizeLimit,
+};
+use crate::value::{ClusterTime, Millis};
 
 /// Everything that the lock of a collection guards. Written only under the exclusive lock.
 pub(in crate::storage) struct State {
@@ -18,6 +20,8 @@ pub(in crate::storage) struct State {
     options: CollectionOptions,
     limit: Option<SizeLimit>,
     dropped: bool,
+    /// What a dropped collection held, for snapshots from before that time.
+    past: Option<(ClusterTime, Box<Contents>)>,
     /// How often the collection was renamed. A reader that works in steps compares it.
     renames: u32,
 }
@@ -35,6 +39,7 @@ impl State {
             options,
             limit: None,
             dropped: false,
+            past: None,
             renames: 0,
         }
     }
@@ -54,6 +59,18 @@ impl State {
     #[inline]
     pub fn contents(&self) -> &Contents {
         &self.contents
+    }
+
+    /// Returns what a reader at this point sees. A dropped collection is empty, but not for an earlier snapshot.
+    #[inline]
+    pub fn contents_at(&self, at: ReadPoint) -> &Contents {
+        match &self.past {
+            None => &self.contents,
+            Some((until, past)) => match at.as_of() {
+                Some(time) if time < *until => past,
+                _ => &self.contents,
+            },
+        }
     }
 
     #[inline]
@@ -111,9 +128,18 @@ impl State {
         self.contents.record(now, || self.created());
     }
 
-    /// Marks the collection as dropped and returns its contents, so that the caller can free them without the lock.
-    pub(super) fn empty(&mut self) -> Box<dyn Send> {
+    /// Marks the collection as dropped and returns its contents, so that the caller can free them without the lock. They stay
+    /// for snapshots from before `kept`.
+    pub(super) fn empty(&mut self, kept: Option<ClusterTime>) -> Option<Box<dyn Send>> {
         self.dropped = true;
-        Box::new(self.contents.take())
+        let contents = Box::new(self.contents.take(kept.is_some()));
+        match kept {
+            None => Some(contents),
+            Some(until) => {
+                self.contents.note_changed(until);
+                self.past = Some((until, contents));
+                None
+            }
+        }
     }
 }

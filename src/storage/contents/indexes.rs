@@ -6,7 +6,7 @@ use super::Contents;
 use crate::storage::expiry::Drained;
 use crate::storage::index::{ID_INDEX, Index, IndexKeys, IndexNumber, IndexSpec, IndexUsage};
 use crate::storage::{IndexChange, IndexSelection, RecordId};
-use crate::value::Millis;
+use crate::value::{ClusterTime, Millis};
 
 // === impl Contents ===
 
@@ -27,13 +27,14 @@ impl Contents {
     }
 
     /// Makes these indexes usable for readers. If one is a TTL index on dates, its rule holds from now on, which can only
-    /// shorten lives.
-    pub fn finish_indexes(&mut self, numbers: &[IndexNumber]) {
+    /// shorten lives. Snapshots from before `since` do not use them: they cannot hold every earlier version.
+    pub fn finish_indexes(&mut self, numbers: &[IndexNumber], since: ClusterTime) {
         self.guarded(|contents| {
             let mut dated = false;
             for index in &mut contents.indexes {
                 if numbers.contains(&index.number) {
                     index.ready = true;
+                    index.since = since;
                     dated |= index.is_date_rule();
                 }
             }

@@ -16,6 +16,7 @@ mod versions;
 mod watched;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::expiry::dates::PendingDateRules;
 use super::expiry::{Bounds, Drained};
@@ -64,6 +65,8 @@ pub(super) struct Contents {
     versions: Option<Box<Versions>>,
     /// How often an index of a client was added, changed or dropped.
     schema: u64,
+    /// The logical time of the latest change of indexes or settings that an open snapshot has not seen.
+    changed: AtomicU64,
     /// Given when a document is added, or when the collection is dropped and none will be added any more.
     arrivals: Signal,
     /// Given when the build of an index or a change of the date rules has ended, successfully or not.
@@ -149,6 +152,7 @@ impl Contents {
             keeps_images: false,
             versions: None,
             schema: 0,
+            changed: AtomicU64::new(0),
             arrivals: Signal::default(),
             settled: Signal::default(),
             torn: false,
@@ -220,6 +224,16 @@ impl Contents {
     /// Returns how often an index of a client was added, changed or dropped.
     pub fn schema(&self) -> u64 {
         self.schema
+    }
+
+    /// Returns a time after which there was no change of indexes or settings.
+    pub fn changed(&self) -> ClusterTime {
+        ClusterTime(self.changed.load(Ordering::Relaxed))
+    }
+
+    /// Notes that indexes or settings have changed at that time.
+    pub fn note_changed(&self, time: ClusterTime) {
+        self.changed.store(time.0, Ordering::Relaxed);
     }
 
     pub fn shared(&self) -> &Arc<Shared> {
@@ -518,15 +532,16 @@ impl Contents {
     }
 
     /// Takes everything out, so that the caller can free it without the lock. Segment and index numbers continue, so none
-    /// is used twice.
-    pub fn take(&mut self) -> Self {
+    /// is used twice. If snapshots still read it, the earlier versions stay.
+    pub fn take(&mut self, keep_earlier: bool) -> Self {
         self.arrivals.give();
         self.settled.give();
-        self.release_all();
+        self.release_all(keep_earlier);
         let empty = Self {
             next_segment: self.next_segment,
             next_index: self.next_index,
             schema: self.schema + 1,
+            changed: AtomicU64::new(self.changed().0),
             ..Self::new(Arc::clone(&self.shared), Arc::clone(&self.subject))
         };
         std::mem::replace(self, empty)

@@ -123,9 +123,9 @@ impl Contents {
         }
     }
 
-    /// Gives up all writes of transactions, because the collection is dropped.
-    pub(super) fn release_all(&mut self) {
-        let Some(versions) = self.versions.take() else {
+    /// Gives up all writes of transactions, because the collection is dropped, and the earlier versions, unless they are needed.
+    pub(super) fn release_all(&mut self, keep_earlier: bool) {
+        let Some(mut versions) = self.versions.take() else {
             return;
         };
         for own in versions.own.values() {
@@ -135,5 +135,12 @@ impl Contents {
             .snapshots
             .count_bytes(versions.earlier.bytes(), 0);
         versions.released.give();
+        if keep_earlier {
+            let earlier = std::mem::take(&mut versions.earlier);
+            self.versions = Some(Box::new(Versions {
+                earlier,
+                ..Versions::default()
+            }));
+        }
     }
 }

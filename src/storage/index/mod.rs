@@ -17,7 +17,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::record::RecordId;
-use crate::value::Millis;
+use crate::value::{ClusterTime, Millis};
 pub use keys::{IndexKeys, KeyBytes};
 pub use spec::{ID_INDEX, IndexSpec, Partial, PartialCondition};
 use tree::Tree;
@@ -52,6 +52,8 @@ pub struct Index {
     pub multikey: u64,
     /// False while the index is being built: writers maintain it, but readers must not use it yet.
     pub ready: bool,
+    /// The logical time since which it is ready.
+    pub since: ClusterTime,
     pub usage: IndexUsage,
     /// How often its spec was changed. A reader that works in steps compares it.
     pub altered: u64,
@@ -76,6 +78,7 @@ impl Index {
             spec: Arc::new(spec),
             multikey: 0,
             ready: false,
+            since: ClusterTime(0),
             usage: IndexUsage::since(now),
             altered: 0,
             entries: Tree::default(),
