@@ -9,6 +9,7 @@ mod results;
 
 use std::sync::Arc;
 
+use super::frame::transaction::refused_system;
 use super::write::{self, WriteOptions};
 use super::{Access, Call, Command, Counter, Counters, Flags, Needs, Outcome};
 use super::{collection_uuid, cursor};
@@ -164,11 +165,17 @@ fn namespaces(call: &Call<'_>) -> Result<Vec<BulkNamespace>> {
         namespaces.push(BulkNamespace {
             database: database.to_owned(),
             collection: collection.to_owned(),
-            refused: check_written(database, collection).err().or_else(|| {
-                uuid.and_then(|uuid| {
-                    collection_uuid::check_in(call, database, collection, uuid).err()
+            refused: check_written(database, collection)
+                .err()
+                .or_else(|| {
+                    uuid.and_then(|uuid| {
+                        collection_uuid::check_in(call, database, collection, uuid).err()
+                    })
                 })
-            }),
+                .or_else(|| match call.is_in_transaction() {
+                    true => refused_system(database, collection),
+                    false => None,
+                }),
         });
     }
     Ok(namespaces)

@@ -1,7 +1,8 @@
 //! Commands inside a multi-document transaction: which are allowed, and how they end.
 
-use super::{Call, Command, Context, Flags, stable_api};
+use super::{Access, Call, Command, Context, Flags, stable_api};
 use crate::error::{Code, Error, Result};
+use crate::names::is_system;
 use crate::session::{InTransaction, Joining, TransactionStart};
 use crate::value::Doc;
 
@@ -45,12 +46,45 @@ pub(super) fn check(call: &Call<'_>, starts: bool) -> Result<()> {
     match call.database() {
         "config" => refuse("Cannot run command against the config database in a transaction."),
         "local" => refuse("Cannot run command against the 'local' database in a transaction."),
-        _ if call.target().as_str() == Some("system.profile") => Err(not_supported(format!(
-            "Cannot run command against the '{}' collection in a transaction.",
-            call.namespace("system.profile")
+        _ => match call.target().as_str() {
+            Some(name @ ("system.profile" | "system.views")) => Err(not_supported(format!(
+                "Cannot run command against the '{}' collection in a transaction.",
+                call.namespace(name)
+            ))),
+            _ => Ok(()),
+        },
+    }
+}
+
+/// Refuses a command that writes to a system collection. It ends the transaction.
+pub(super) fn check_target(call: &Call<'_>) -> Result<()> {
+    let Some(name) = call.target().as_str().filter(|name| is_system(name)) else {
+        return Ok(());
+    };
+    let namespace = call.namespace(name);
+    match call.command.name {
+        "create" => Err(not_supported(format!(
+            "Cannot create system collection {namespace} within a transaction."
         ))),
+        "createIndexes" => Err(not_supported(format!(
+            "Cannot write to system collection {namespace} within a transaction."
+        ))),
+        _ if call.command.facts.access == Access::Write => {
+            refused_system(call.database(), name).map_or(Ok(()), Err)
+        }
         _ => Ok(()),
     }
+}
+
+/// Returns the error for a write to a system collection. Those of users and roles can be written to.
+pub(in crate::command) fn refused_system(database: &str, name: &str) -> Option<Error> {
+    let has_users = database == "admin" && matches!(name, "system.roles" | "system.users");
+    (is_system(name) && !has_users).then(|| {
+        Error::location(
+            50791,
+            format!("Cannot write to system collection {database}.{name} within a transaction."),
+        )
+    })
 }
 
 /// Checks whether a command may be part of any transaction.

@@ -428,6 +428,7 @@ fn run(
 #[inline]
 fn begin(call: &mut Call<'_>, run: super::Run, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     if call.transaction.is_some() {
+        transaction::check_target(call)?;
         locked::use_target(call)?;
     }
     run(call, reply)
