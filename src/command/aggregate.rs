@@ -8,7 +8,8 @@ use super::rows::RowSource;
 use super::watch::WatchSource;
 use super::write::{collation, hint};
 use super::{
-    Access, Call, Command, Flags, Needs, Outcome, collection_uuid, current_op, explain, guard,
+    Access, Call, Command, Counter, Counters, Flags, Needs, Outcome, collection_uuid, current_op,
+    explain, guard,
 };
 use crate::args::{Arg, required};
 use crate::auth::AuthTarget;
@@ -37,7 +38,8 @@ pub(super) const COMMAND: Command = Command::ready(
         .and(Flags::TRANSACTION)
         .and(Flags::WRITE_CONCERN)
         .and(Flags::STABLE)
-        .and(Flags::SECONDARY),
+        .and(Flags::SECONDARY)
+        .and(Flags::UNCOUNTED),
 )
 .needs(Needs::Asked(may));
 
@@ -78,6 +80,9 @@ fn may(call: &Call<'_>) -> Result<bool> {
 }
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    call.context
+        .counters
+        .add(Counters::shard(call.client.id), Counter::Query, 1);
     let aggregate = Aggregate::read(call)?;
     if aggregate.explain {
         return explain::of_aggregate(call, reply);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::write::{self, RunningAction, Selecting, StatementRun, Statements, Writing};
-use super::{Access, Call, Command, DocumentList, Flags, Needs, Outcome};
+use super::{Access, Call, Command, Counters, DocumentList, Flags, Needs, Outcome, UpdateForms};
 use crate::auth::{self, AuthTarget};
 use crate::engine::write::{Deleting, Shows, Updating, Version, with_ts};
 use crate::error::{Error, Result};
@@ -60,6 +60,7 @@ struct Args<'a> {
     remove: bool,
     new: bool,
     upsert: bool,
+    keeps_empty_timestamps: bool,
     stmt_id: i32,
 }
 
@@ -137,7 +138,10 @@ impl<'a> Args<'a> {
                 // Accepted without effect, as in mongod.
                 b"batchSize" => drop(arg.i32()?),
                 b"singleBatch" => drop(arg.strict_bool()?),
-                b"bypassDocumentValidation" | b"bypassEmptyTsReplacement" => drop(arg.bool()?),
+                b"bypassDocumentValidation" => drop(arg.bool()?),
+                b"bypassEmptyTsReplacement" => {
+                    read.keeps_empty_timestamps = arg.bool()?.unwrap_or(false);
+                }
                 _ => return Err(arg.unknown()),
             }
         }
@@ -197,7 +201,10 @@ impl<'a> Args<'a> {
         let show_ts = call.context.config.expose_ts || selection.names_ts || surveyed.names_field;
         let action = match update {
             None => RunningAction::Remove(Box::new(Deleting::new(selection).showing())),
-            Some(update) => {
+            Some(mut update) => {
+                if self.keeps_empty_timestamps {
+                    update.keep_empty_timestamps();
+                }
                 let shows = if self.new {
                     Shows::After
                 } else {
@@ -259,6 +266,12 @@ impl Statements for FindAndModify {
         if let Some(own) = &self.reply {
             reply.put_body(own.as_doc().body());
         }
+    }
+
+    fn count(&self, counters: &Counters, _shard: usize) {
+        let mut forms = UpdateForms::default();
+        self.action.note_form(&mut forms);
+        counters.updated("findAndModify", forms);
     }
 }
 

@@ -34,13 +34,10 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         offset: 0,
         next: 0,
         reached: 0,
+        tried: 0,
         tally: Tally::new(options.is_ordered(call), options.numbers(count)?),
+        keeps_empty_timestamps: options.keeps_empty_timestamps,
     };
-    call.context.counters.add(
-        Counters::shard(call.client.id),
-        Counter::Insert,
-        count as u64,
-    );
     write::run(call, collection, documents, inserts, false, reply)
 }
 
@@ -50,7 +47,10 @@ struct Inserts {
     next: usize,
     /// The documents before this index were looked at before. Those that a transaction held up come again.
     reached: usize,
+    /// The documents before this index were inserted or refused.
+    tried: usize,
     tally: Tally,
+    keeps_empty_timestamps: bool,
 }
 
 // === impl Inserts ===
@@ -72,6 +72,10 @@ impl Statements for Inserts {
     fn reply(&mut self, reply: &mut DocBuilder<'_>) {
         self.tally.reply(false, reply);
     }
+
+    fn count(&self, counters: &Counters, shard: usize) {
+        counters.add(shard, Counter::Insert, self.tried as u64);
+    }
 }
 
 /// Documents that passed the checks, each with its index in the command.
@@ -83,6 +87,7 @@ impl Inserts {
         let intake = Intake {
             ids: run.place.ids,
             now: run.place.now(),
+            keeps_empty_timestamps: self.keeps_empty_timestamps,
         };
         let start = (self.offset, self.next);
         let mut admitted = Admitted::new();
@@ -118,11 +123,9 @@ impl Inserts {
         }
         let mut interrupted = None;
         let (effort, retry) = (&mut run.effort, &mut *run.retry);
-        let added = write::add(
-            &run.place,
-            effort,
-            &admitted,
-            |index, failed| match failed {
+        let added = write::add(&run.place, effort, &admitted, |index, failed| {
+            self.tried = index + 1;
+            match failed {
                 None => {
                     let outcome = session::StatementOutcome::Inserted;
                     self.tally.done(index, outcome, retry.as_mut());
@@ -133,8 +136,8 @@ impl Inserts {
                     false
                 }
                 Some(error) => self.tally.fail(index, error),
-            },
-        );
+            }
+        });
         run.pay(run.place.name());
         if let Some(error) = interrupted {
             return Err(error);
@@ -152,7 +155,10 @@ impl Inserts {
             }
         }
         Ok(match refused {
-            Some((index, error)) => !self.tally.fail(index, error),
+            Some((index, error)) => {
+                self.tried = index + 1;
+                !self.tally.fail(index, error)
+            }
             None => over,
         })
     }

@@ -62,7 +62,7 @@ pub use fail_point::FailPoints;
 pub use frame::{
     Access, Announced, AnnouncedCluster, Call, Client, Command, CommandFacts, Commands, Connection,
     Context, Counter, Counters, DocumentList, Flags, Needs, OperationInfo, Operations, Outcome,
-    PARAMETERS, Parameter, Parameters, Route, Run, Step, Task, find,
+    PARAMETERS, Parameter, Parameters, Route, Run, Step, Task, UpdateForms, find,
 };
 pub use frame::{cursor, reply};
 pub use table::COMMANDS;

@@ -170,12 +170,20 @@ fn memory(_: &Context, out: &mut DocBuilder<'_>) {
 
 fn metrics(context: &Context, out: &mut DocBuilder<'_>) {
     let mut commands = out.doc("commands");
+    let unknown = context.counters.unknown_total();
+    commands.put_i64("<UNKNOWN>", unknown.cast_signed());
     for (name, run, failed) in context.counters.commands() {
         if run > 0 {
             let mut entry = commands.doc(name);
-            entry
-                .put_i64("failed", failed.cast_signed())
-                .put_i64("total", run.cast_signed());
+            let forms = context.counters.update_forms(name);
+            if let Some(forms) = forms {
+                entry.put_i64("arrayFilters", forms.array_filters.cast_signed());
+            }
+            entry.put_i64("failed", failed.cast_signed());
+            if let Some(forms) = forms {
+                entry.put_i64("pipeline", forms.pipelines.cast_signed());
+            }
+            entry.put_i64("total", run.cast_signed());
             entry.end();
         }
     }

@@ -220,6 +220,7 @@ impl Merging {
         let intake = Intake {
             ids: target.ids,
             now: target.now(),
+            keeps_empty_timestamps: false,
         };
         // A lookup by `_id` for a row without `_id` matches nothing.
         let new = if row.has("_id") || self.on.len() != 1 || self.on[0].as_str() != "_id" {

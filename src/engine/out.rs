@@ -92,6 +92,7 @@ impl Sink for Out {
         let intake = Intake {
             ids: &self.ids,
             now,
+            keeps_empty_timestamps: false,
         };
         let mut rows = rows.iter().peekable();
         while rows.peek().is_some() {

@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use super::LIST;
 use super::op::BulkOp;
 use super::results::{ReplyContext, Results};
-use crate::command::DocumentList;
 use crate::command::write::{
     self, Added, RunningAction, Statement, StatementRun, Statements, Writing,
 };
+use crate::command::{Counter, Counters, DocumentList, UpdateForms};
 use crate::engine::write::{Intake, WriteTarget};
 use crate::error::{Error, Result};
 use crate::query::stage::StepBudget;
@@ -24,14 +24,21 @@ pub struct BulkNamespace {
     pub refused: Option<Error>,
 }
 
+/// How operations count, by [`BulkOp::kind`].
+const COUNTED: [Counter; 3] = [Counter::Insert, Counter::Update, Counter::Delete];
+
 pub struct Bulk {
     pub namespaces: Vec<BulkNamespace>,
     pub let_vars: Option<DocBuf>,
+    pub keeps_empty_timestamps: bool,
     /// The offset of the next operation, and its index.
     pub offset: usize,
     pub next: usize,
     /// The running operation, with the number of its collection.
     pub current: Option<(usize, RunningAction)>,
+    /// How many operations of each kind were tried, in the order of [`COUNTED`].
+    pub tried: [u64; 3],
+    pub forms: UpdateForms,
     /// The operation may take long and has not begun.
     pub is_slow: bool,
     pub results: Results,
@@ -68,6 +75,13 @@ impl Statements for Bulk {
     fn reply(&mut self, reply: &mut DocBuilder<'_>) {
         self.results.reply(&mut self.answer, reply);
     }
+
+    fn count(&self, counters: &Counters, shard: usize) {
+        for (counted, n) in COUNTED.into_iter().zip(self.tried) {
+            counters.add(shard, counted, n);
+        }
+        counters.updated("bulkWrite", self.forms);
+    }
 }
 
 impl Bulk {
@@ -88,6 +102,7 @@ impl Bulk {
         if self.results.repeat(index, run.retry.as_ref()) {
             return Ok(Some(true));
         }
+        self.tried[op.kind()] += 1;
         let namespace = self.namespaces.get(op.namespace());
         if let Some(error) = namespace.and_then(|namespace| namespace.refused.clone()) {
             let modified = matches!(op, BulkOp::Update(..)).then_some(0);
@@ -112,7 +127,11 @@ impl Bulk {
                 .map(|deleting| (at, RunningAction::Remove(Box::new(deleting)))),
         };
         match parsed {
-            Ok((at, action)) => {
+            Ok((at, mut action)) => {
+                if self.keeps_empty_timestamps {
+                    action.keep_empty_timestamps();
+                }
+                action.note_form(&mut self.forms);
                 self.is_slow = action.is_slow();
                 self.current = Some((at, action));
             }
@@ -174,6 +193,7 @@ impl Bulk {
         let intake = Intake {
             ids: run.place.ids,
             now: run.place.now(),
+            keeps_empty_timestamps: self.keeps_empty_timestamps,
         };
         let mut admitted: Vec<(usize, Cow<'_, [u8]>)> = Vec::new();
         match intake.admit(document) {
@@ -202,11 +222,11 @@ impl Bulk {
         let place = place(&self.namespaces, namespace, run);
         let mut interrupted = None;
         let (results, retry) = (&mut self.results, &mut *run.retry);
-        let added = write::add(
-            &place,
-            &mut run.effort,
-            &admitted,
-            |index, failed| match failed {
+        let [tried, ..] = &mut self.tried;
+        let added = write::add(&place, &mut run.effort, &admitted, |index, failed| {
+            // The first one is counted already.
+            *tried += u64::from(index > first);
+            match failed {
                 None => {
                     results.done(index, session::StatementOutcome::Inserted, retry.as_mut());
                     true
@@ -216,8 +236,8 @@ impl Bulk {
                     false
                 }
                 Some(error) => results.fail(index, &error, 0, None),
-            },
-        );
+            }
+        });
         run.pay(place.name());
         if let Some(error) = interrupted {
             return Err(error);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::frame::transaction::refused_system;
 use super::write::{self, WriteOptions};
-use super::{Access, Call, Command, Counter, Counters, Flags, Needs, Outcome};
+use super::{Access, Call, Command, Flags, Needs, Outcome, UpdateForms};
 use super::{collection_uuid, cursor};
 use crate::args::{self, fields};
 use crate::auth::{Action, AuthTarget};
@@ -52,7 +52,6 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let documents = call.documents(LIST)?;
     let namespaces = namespaces(call)?;
     let count = write::check_statements(call, LIST, documents)?;
-    let mut kinds = [0; 3];
     for (index, value) in documents.iter().enumerate() {
         let op = BulkOp::read(value.as_doc().unwrap_or(Doc::EMPTY))?;
         if op.namespace() >= namespaces.len() {
@@ -66,26 +65,21 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
                 "Cannot use retryable writes with multi=true",
             ));
         }
-        kinds[op.kind()] += 1;
     }
     for namespace in &namespaces {
         call.use_collection(&namespace.database, &namespace.collection)?;
-    }
-    let shard = Counters::shard(call.client.id);
-    for (counted, n) in [Counter::Insert, Counter::Update, Counter::Delete]
-        .into_iter()
-        .zip(kinds)
-    {
-        call.context.counters.add(shard, counted, n);
     }
     let namespace = call.namespace(CURSOR);
     let info = cursor::info(call, &namespace);
     let bulk = Bulk {
         namespaces,
         let_vars: options.let_vars.map(DocBuf::from),
+        keeps_empty_timestamps: options.keeps_empty_timestamps,
         offset: 0,
         next: 0,
         current: None,
+        tried: [0; 3],
+        forms: UpdateForms::default(),
         is_slow: false,
         results: Results::new(options.ordered, errors_only, options.numbers(count)?),
         answer: ReplyContext {

@@ -6,16 +6,29 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::Command;
 use crate::command::COMMANDS;
 use crate::handler::Traffic;
+use crate::query::update::{Style, Update};
 use crate::wire::{CompressedMessage, Compressor};
 
 /// The number of shards. Connections are distributed over them.
 const SHARDS: usize = 8;
+
+/// The commands whose updates are counted by their form.
+const UPDATING: [&str; 3] = ["bulkWrite", "findAndModify", "update"];
+
+/// The updates that are pipelines, and those with array filters.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct UpdateForms {
+    pub pipelines: u64,
+    pub array_filters: u64,
+}
 
 pub struct Counters {
     shards: Vec<Shard>,
     /// By compressor, direction (sent or received) and size (uncompressed or compressed). Compression costs so much more
     /// than counting that these counters need no shards.
     compression: [[[AtomicU64; 2]; 2]; COMPRESSORS],
+    /// By command, in the order of [`UPDATING`]. Such updates cost more than counting, too.
+    update_forms: [[AtomicU64; 2]; UPDATING.len()],
 }
 
 /// The compressors' numbers on the wire are below this.
@@ -29,6 +42,8 @@ struct Shard {
     traffic: [AtomicU64; 2],
     /// (run, failed) for each row of the table of commands.
     commands: Vec<[AtomicU64; 2]>,
+    /// Commands that are in no row.
+    unknown: AtomicU64,
 }
 
 /// `opcounters` of serverStatus.
@@ -51,6 +66,16 @@ pub const OPERATIONS: &[(&str, Counter)] = &[
     ("command", Counter::Command),
 ];
 
+// === impl UpdateForms ===
+
+impl UpdateForms {
+    #[inline]
+    pub fn note(&mut self, update: &Update) {
+        self.pipelines += u64::from(update.style() == Style::Pipeline);
+        self.array_filters += u64::from(update.has_array_filters());
+    }
+}
+
 // === impl Counters ===
 
 impl Default for Counters {
@@ -63,10 +88,12 @@ impl Default for Counters {
                 .iter()
                 .map(|_| Default::default())
                 .collect(),
+            unknown: AtomicU64::default(),
         };
         Self {
             shards: (0..SHARDS).map(|_| shard()).collect(),
             compression: Default::default(),
+            update_forms: Default::default(),
         }
     }
 }
@@ -135,6 +162,18 @@ impl Counters {
         self.command(shard, command, 1);
     }
 
+    /// Counts a command that does not exist.
+    pub(in crate::command) fn unknown(&self, shard: usize) {
+        if let Some(shard) = self.shards.get(shard) {
+            shard.unknown.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(in crate::command) fn unknown_total(&self) -> u64 {
+        let counters = self.shards.iter().map(|shard| &shard.unknown);
+        counters.map(|n| n.load(Ordering::Relaxed)).sum()
+    }
+
     #[inline]
     fn command(&self, shard: usize, command: &'static Command, which: usize) {
         // The row has the same position in the table and here.
@@ -143,6 +182,28 @@ impl Counters {
         if let Some(count) = shard.and_then(|shard| shard.commands.get(row?)) {
             count[which].fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    #[inline]
+    pub(in crate::command) fn updated(&self, command: &str, forms: UpdateForms) {
+        if forms.pipelines + forms.array_filters == 0 {
+            return;
+        }
+        let row = UPDATING.iter().position(|name| *name == command);
+        if let Some(row) = row.and_then(|row| self.update_forms.get(row)) {
+            row[0].fetch_add(forms.pipelines, Ordering::Relaxed);
+            row[1].fetch_add(forms.array_filters, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the forms of the updates of this command, if it has updates.
+    pub(in crate::command) fn update_forms(&self, command: &str) -> Option<UpdateForms> {
+        let row = UPDATING.iter().position(|name| *name == command)?;
+        let [pipelines, array_filters] = self.update_forms.get(row)?;
+        Some(UpdateForms {
+            pipelines: pipelines.load(Ordering::Relaxed),
+            array_filters: array_filters.load(Ordering::Relaxed),
+        })
     }
 
     pub fn operations(&self) -> impl Iterator<Item = (&'static str, u64)> {

@@ -45,7 +45,7 @@ pub use announced::{Announced, AnnouncedCluster};
 pub use call::{Call, DocumentList};
 pub use client::{Client, Connection};
 pub use context::Context;
-pub use counters::{Counter, Counters};
+pub use counters::{Counter, Counters, UpdateForms};
 pub use dispatch::{Commands, find};
 pub use entry::{Access, Command, CommandFacts, Flags, Outcome, Run};
 pub use guard::Needs;

@@ -5,7 +5,7 @@ use super::{
     StatementNames, StatementRun, Statements, Tally, WriteOptions, check_statements,
     only_statement, run,
 };
-use crate::command::{Call, Counter, Counters, Outcome};
+use crate::command::{Call, Counter, Counters, Outcome, UpdateForms};
 use crate::effort::Effort;
 use crate::engine::write::{Deleting, Selection, Updating, WriteTarget, collection_for};
 use crate::error::{Error, Result};
@@ -26,6 +26,10 @@ pub trait Writing: Send + 'static {
     ) -> Result<bool>;
     /// Whether a single document may take long.
     fn is_slow(&self) -> bool;
+    /// Makes empty timestamps mean themselves (`bypassEmptyTsReplacement`).
+    fn keep_empty_timestamps(&mut self) {}
+    /// Counts the form of the update, if it is one.
+    fn note_form(&self, _forms: &mut UpdateForms) {}
     /// Returns what the statement has done, even if it failed in the end.
     fn outcome(&mut self) -> session::StatementOutcome;
 }
@@ -68,11 +72,13 @@ pub trait StatementKind: Send + 'static {
 /// The statements of a command, and the position among them.
 struct EachStatement<K: StatementKind> {
     let_vars: Option<DocBuf>,
+    keeps_empty_timestamps: bool,
     /// The offset of the next statement, its index, and the number of statements.
     offset: usize,
     next: usize,
     count: usize,
     current: Option<K::Writing>,
+    forms: UpdateForms,
     tally: Tally,
     /// The first error of a statement that fails the command at its end.
     late_error: Option<Error>,
@@ -98,16 +104,15 @@ pub fn run_each<K: StatementKind>(
     check_written(call.database(), collection)?;
     let each = EachStatement::<K> {
         let_vars: options.let_vars.map(DocBuf::from),
+        keeps_empty_timestamps: options.keeps_empty_timestamps,
         offset: 0,
         next: 0,
         count,
         current: None,
+        forms: UpdateForms::default(),
         tally: Tally::new(options.is_ordered(call), options.numbers(count)?),
         late_error,
     };
-    call.context
-        .counters
-        .add(Counters::shard(call.client.id), K::COUNTED, count as u64);
     run(call, collection, documents, each, false, reply)
 }
 
@@ -135,6 +140,11 @@ impl<K: StatementKind> Statements for EachStatement<K> {
 
     fn reply(&mut self, reply: &mut DocBuilder<'_>) {
         self.tally.reply(K::MODIFIES, reply);
+    }
+
+    fn count(&self, counters: &Counters, shard: usize) {
+        counters.add(shard, K::COUNTED, self.next as u64);
+        counters.updated("update", self.forms);
     }
 }
 
@@ -173,7 +183,11 @@ impl<K: StatementKind> EachStatement<K> {
                         let let_vars = self.let_vars.as_ref().map(DocBuf::as_doc);
                         let creates = statement.creates();
                         match statement.parse(let_vars, &run.vars) {
-                            Ok(begun) => {
+                            Ok(mut begun) => {
+                                if self.keeps_empty_timestamps {
+                                    begun.keep_empty_timestamps();
+                                }
+                                begun.note_form(&mut self.forms);
                                 if self.current.insert(begun).is_slow() {
                                     return Ok(false);
                                 }
@@ -226,6 +240,14 @@ impl Writing for Updating {
         Self::is_slow(self)
     }
 
+    fn keep_empty_timestamps(&mut self) {
+        self.update.keep_empty_timestamps();
+    }
+
+    fn note_form(&self, forms: &mut UpdateForms) {
+        forms.note(&self.update);
+    }
+
     fn outcome(&mut self) -> session::StatementOutcome {
         let done = &mut self.done;
         session::StatementOutcome::Updated {
@@ -272,6 +294,18 @@ impl Writing for RunningAction {
         match self {
             Self::Update(updating) => Writing::is_slow(&**updating),
             Self::Remove(deleting) => Writing::is_slow(&**deleting),
+        }
+    }
+
+    fn keep_empty_timestamps(&mut self) {
+        if let Self::Update(updating) = self {
+            updating.update.keep_empty_timestamps();
+        }
+    }
+
+    fn note_form(&self, forms: &mut UpdateForms) {
+        if let Self::Update(updating) = self {
+            forms.note(&updating.update);
         }
     }
 

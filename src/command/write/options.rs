@@ -13,6 +13,8 @@ pub const MAX_STATEMENTS: usize = 100_000;
 pub struct WriteOptions<'a> {
     pub ordered: bool,
     pub let_vars: Option<Doc<'a>>,
+    /// Whether empty timestamps are stored as they are (`bypassEmptyTsReplacement`).
+    pub keeps_empty_timestamps: bool,
     stmt_id: Option<i32>,
     stmt_ids: Option<Vec<i32>>,
 }
@@ -31,13 +33,17 @@ impl<'a> WriteOptions<'a> {
         let mut options = Self {
             ordered: true,
             let_vars: None,
+            keeps_empty_timestamps: false,
             stmt_id: None,
             stmt_ids: None,
         };
         for arg in call.args().skip(1) {
             match arg.name_bytes() {
                 b"ordered" => options.ordered = arg.strict_bool()?.unwrap_or(true),
-                b"bypassDocumentValidation" | b"bypassEmptyTsReplacement" => drop(arg.bool()?),
+                b"bypassDocumentValidation" => drop(arg.bool()?),
+                b"bypassEmptyTsReplacement" => {
+                    options.keeps_empty_timestamps = arg.bool()?.unwrap_or(false);
+                }
                 b"let" if call.command.name != "insert" => options.let_vars = arg.doc()?,
                 b"stmtId" => options.stmt_id = arg.int()?.map(clamp),
                 b"stmtIds" => {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::command::{Call, Client, Command, Context, DocumentList, Outcome, Step, Task};
+use crate::command::{Call, Client, Command, Context, Counters, DocumentList, Outcome, Step, Task};
 use crate::cosmos::{self, Usage};
 use crate::effort::Effort;
 use crate::engine::write::{BATCH, Blocked, WriteTarget};
@@ -22,6 +22,8 @@ pub trait Statements: Send + 'static {
     fn step(&mut self, run: &mut StatementRun<'_>, slice: &dyn StepBudget) -> Result<bool>;
     /// Writes the results.
     fn reply(&mut self, reply: &mut DocBuilder<'_>);
+    /// Counts the statements that were tried, once no more will be.
+    fn count(&self, _counters: &Counters, _shard: usize) {}
 }
 
 /// What statements need to run.
@@ -93,6 +95,9 @@ pub fn run<S: Statements>(
         false => statements.step(&mut running, &TimeSlice::begin()),
     };
     call.effort = running.effort;
+    if !matches!(stepped, Ok(false)) {
+        statements.count(&call.context.counters, Counters::shard(call.client.id));
+    }
     if stepped? {
         statements.reply(reply);
         return Ok(Outcome::Reply);
@@ -226,6 +231,10 @@ impl<S: Statements> Task for Longer<S> {
         };
         let stepped = self.statements.step(&mut running, &TimeSlice::begin());
         self.effort = running.effort;
+        if !matches!(stepped, Ok(false)) {
+            let shard = Counters::shard(self.client.id);
+            self.statements.count(&self.context.counters, shard);
+        }
         if !stepped? {
             return Ok(blocked.take().map_or(Step::More, Step::Wait));
         }

@@ -12,6 +12,8 @@ use crate::value::{Doc, DocBuilder, MAX_DOCUMENT, Millis, Value, ValueRef};
 pub struct Intake<'a> {
     pub ids: &'a ObjectIds,
     pub now: Millis,
+    /// Whether an empty timestamp is stored as it is (`bypassEmptyTsReplacement`).
+    pub keeps_empty_timestamps: bool,
 }
 
 // === impl Intake ===
@@ -32,7 +34,7 @@ impl Intake<'_> {
                     as_is = false;
                 }
                 name if name == TS_FIELD.as_bytes() => as_is = false,
-                _ if is_empty_timestamp(elem.value) => as_is = false,
+                _ if self.is_stamped(elem.value) => as_is = false,
                 _ => {}
             }
             check_depth(elem.value)?;
@@ -58,7 +60,7 @@ impl Intake<'_> {
         for elem in doc {
             match elem.name() {
                 "_id" | TS_FIELD => {}
-                name if is_empty_timestamp(elem.value) => {
+                name if self.is_stamped(elem.value) => {
                     let count = self.ids.next(self.now);
                     let increment = u32::from_be_bytes([0, count[9], count[10], count[11]]);
                     let seconds = self.now.seconds() as u32;
@@ -71,6 +73,11 @@ impl Intake<'_> {
         }
         out.end();
         bytes
+    }
+
+    /// Returns whether the value is `Timestamp(0, 0)`, which means "now" in a root field of a stored document.
+    fn is_stamped(&self, value: ValueRef<'_>) -> bool {
+        value.as_timestamp() == Some((0, 0)) && !self.keeps_empty_timestamps
     }
 }
 
@@ -85,11 +92,6 @@ fn check_depth(value: ValueRef<'_>) -> Result<()> {
         ));
     }
     Ok(())
-}
-
-/// Returns whether the value is `Timestamp(0, 0)`, which means "now" in a root field of a stored document.
-fn is_empty_timestamp(value: ValueRef<'_>) -> bool {
-    value.as_timestamp() == Some((0, 0))
 }
 
 fn check_size(len: usize) -> Result<()> {
@@ -113,6 +115,7 @@ mod tests {
         let intake = Intake {
             ids: &ids,
             now: Millis(5_000),
+            keeps_empty_timestamps: false,
         };
         let doc = DocBuf::from(document);
         intake
@@ -127,6 +130,7 @@ mod tests {
         let intake = Intake {
             ids: &ids,
             now: Millis(0),
+            keeps_empty_timestamps: false,
         };
         assert!(matches!(intake.admit(doc.as_doc()), Ok(Cow::Borrowed(_))));
     }
@@ -175,7 +179,8 @@ mod tests {
         assert!(
             Intake {
                 ids: &ids,
-                now: Millis(0)
+                now: Millis(0),
+                keeps_empty_timestamps: false,
             }
             .admit(regex.as_doc())
             .is_err()

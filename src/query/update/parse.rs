@@ -70,6 +70,13 @@ pub struct Apply<'a> {
 // === impl Update ===
 
 impl Update {
+    /// Stores timestamps of zeros in a replacement as they are (`bypassEmptyTsReplacement`), where they mean "now" else.
+    pub fn keep_empty_timestamps(&mut self) {
+        if let UpdateKind::Replacement(replacement) = &mut self.0 {
+            replacement.keep_empty_timestamps();
+        }
+    }
+
     /// Parses `u` and `arrayFilters`.
     pub fn parse(
         update: ValueRef<'_>,
@@ -111,6 +118,10 @@ impl Update {
             UpdateKind::Replacement(_) => Style::Replacement,
             UpdateKind::Pipeline(_) => Style::Pipeline,
         }
+    }
+
+    pub fn has_array_filters(&self) -> bool {
+        matches!(&self.0, UpdateKind::Operators(operators) if operators.filters.is_some())
     }
 
     /// Returns whether the update reads [`Apply::position`].

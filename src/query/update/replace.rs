@@ -71,6 +71,11 @@ impl Replacement {
         Ok(true)
     }
 
+    /// Makes timestamps of zeros mean themselves.
+    pub fn keep_empty_timestamps(&mut self) {
+        self.stamps = false;
+    }
+
     /// Returns the size in bytes.
     pub fn len(&self) -> usize {
         self.document.bytes().len()

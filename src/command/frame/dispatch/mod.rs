@@ -207,7 +207,7 @@ fn attempt(
     let command = match look_up(request) {
         Ok(command) => command,
         Err(error) => {
-            context.counters.add(shard, Counter::Command, 1);
+            context.counters.unknown(shard);
             reply::fail(out, start, &error);
             context.put_time(out, start);
             return Attempt::Replied;
