@@ -423,7 +423,12 @@ fn read_partial(partial: Doc<'_>, sparse: bool) -> Result<Partial> {
     if names_always_true(partial) {
         return Err(unsupported_in_partial(partial));
     }
-    check_partial(filter.root(), partial, 0)?;
+    if levels(partial) > MAX_PARTIAL_LEVELS {
+        return Err(cannot(format!(
+            "partialFilterExpression depth may not exceed {MAX_PARTIAL_LEVELS}"
+        )));
+    }
+    check_partial(filter.root(), partial)?;
     Ok(Partial {
         filter: DocBuf::from(partial),
         condition: Arc::new(PartialFilter(Arc::new(filter))),
@@ -469,21 +474,42 @@ fn names_always_true(filter: Doc<'_>) -> bool {
     })
 }
 
+/// The most levels of the filter of a partial index (`internalPartialFilterExpressionMaxDepth`).
+const MAX_PARTIAL_LEVELS: usize = 4;
+
+/// Counts the levels of a filter as it is written. The parsed one has fewer, because nested `$and` are joined there.
+fn levels(filter: Doc<'_>) -> usize {
+    let (mut conditions, mut deepest) = (0, 0);
+    for field in filter {
+        let (count, below) = match (field.name(), field.value.as_array(), field.value.as_doc()) {
+            ("$and" | "$or", Some(parts), _) => {
+                let parts = parts.iter().filter_map(|part| part.value.as_doc());
+                (1, 1 + parts.map(levels).max().unwrap_or(0))
+            }
+            (_, _, Some(tests))
+                if tests
+                    .first()
+                    .is_some_and(|test| test.name().starts_with('$')) =>
+            {
+                (tests.iter().count(), 1)
+            }
+            _ => (1, 1),
+        };
+        conditions += count;
+        deepest = deepest.max(below);
+    }
+    // Several conditions stand below an `$and` that is not written.
+    deepest + usize::from(conditions > 1)
+}
+
 /// Checks the filter of a partial index. It may contain comparisons, existence, type, and combinations of these.
-fn check_partial(node: &FilterNode, filter: Doc<'_>, depth: usize) -> Result<()> {
+fn check_partial(node: &FilterNode, filter: Doc<'_>) -> Result<()> {
     let unsupported = || Err(unsupported_in_partial(filter));
     match node {
         FilterNode::True => Ok(()),
-        FilterNode::And(nodes) | FilterNode::Or(nodes) => {
-            if depth > 4 {
-                return Err(cannot(format!(
-                    "partialFilterExpression depth may not exceed 4: {filter}"
-                )));
-            }
-            nodes
-                .iter()
-                .try_for_each(|node| check_partial(node, filter, depth + 1))
-        }
+        FilterNode::And(nodes) | FilterNode::Or(nodes) => nodes
+            .iter()
+            .try_for_each(|node| check_partial(node, filter)),
         FilterNode::Field(field) => match &field.test {
             Test::Compare(_) | Test::In(_) | Test::Exists | Test::Type(_) => Ok(()),
             _ => unsupported(),
