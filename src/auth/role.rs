@@ -360,9 +360,12 @@ impl Role {
         let at = ROLES
             .binary_search_by(|role| role.name.cmp(&name.role))
             .ok()?;
-        ROLES
-            .get(at)
-            .filter(|role| role.everywhere || name.db == "admin")
+        ROLES.get(at).filter(|role| role.exists_in(&name.db))
+    }
+
+    /// Returns whether the database has this role. `$external` holds only users.
+    pub fn exists_in(&self, db: &str) -> bool {
+        (self.everywhere && db != "$external") || db == "admin"
     }
 
     /// Adds the privileges of this role in `db`.

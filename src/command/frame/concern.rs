@@ -44,6 +44,8 @@ pub(in crate::command) struct ReadConcern<'a> {
     pub after: Option<ClusterTime>,
     /// The logical time that a snapshot shows.
     pub at: Option<ClusterTime>,
+    /// A time of the replication log was given. All of the log can be read at once.
+    after_op: bool,
     /// A cluster time was given, and it is null.
     null_time: bool,
 }
@@ -101,7 +103,7 @@ impl<'a> ReadConcern<'a> {
                         read.null_time |= time == (0, 0);
                     }
                 }
-                "afterOpTime" => drop(arg.doc()?),
+                "afterOpTime" => read.after_op = arg.doc()?.is_some(),
                 "provenance" => drop(arg.one_of(PROVENANCES)?),
                 "waitLastStableRecoveryTimestamp" | "allowTransactionTableSnapshot" => {
                     arg.bool()?;
@@ -156,7 +158,7 @@ impl<'a> ReadConcern<'a> {
     fn check(&self, topology: &Topology) -> Result<()> {
         let (after, at) = (self.after.is_some(), self.at.is_some());
         if *topology == Topology::Standalone {
-            if matches!(self.level, Some("linearizable" | "snapshot")) {
+            if self.after_op || matches!(self.level, Some("linearizable" | "snapshot")) {
                 return Err(Error::new(
                     Code::NotAReplicaSet,
                     "node needs to be a replica set member to use read concern",
@@ -171,6 +173,12 @@ impl<'a> ReadConcern<'a> {
         }
         let invalid = |why: &str| Err(Error::new(Code::InvalidOptions, why));
         match self.level {
+            _ if after && self.after_op => {
+                invalid("Can not specify both afterClusterTime and afterOpTime")
+            }
+            Some("snapshot") if self.after_op => {
+                invalid("afterOpTime field cannot be set if level is equal to snapshot")
+            }
             _ if after && at => invalid(
                 "Specifying a timestamp for readConcern snapshot in a causally consistent session is not allowed. See \
                  https://docs.mongodb.com/manual/core/read-isolation-consistency-recency/#causal-consistency",

@@ -88,10 +88,8 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         }
         // Lists only user-defined roles (there are none), unless the client also asks for the built-in ones.
         None if built_in => {
-            for role in ROLES {
-                if role.everywhere || call.database() == "admin" {
-                    put(role, call.database(), privileges, &mut list);
-                }
+            for role in ROLES.iter().filter(|role| role.exists_in(call.database())) {
+                put(role, call.database(), privileges, &mut list);
             }
         }
         None => {}
