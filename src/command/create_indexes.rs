@@ -10,7 +10,7 @@ use crate::args::required;
 use crate::auth::Action;
 use crate::config::Topology;
 use crate::engine::ddl::{BuildIndexes, Namespace, SchemaChange};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::value::{DocBuilder, Value};
 
 pub(super) const COMMAND: Command =
@@ -24,6 +24,12 @@ pub(super) const COMMAND: Command =
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let name = call.collection()?;
+    if (call.database(), name) == ("config", "transactions") {
+        return Err(Error::new(
+            Code::IllegalOperation,
+            "not allowed to create index on config.transactions",
+        ));
+    }
     let mut specs = None;
     let mut unknown = Unknown::Refused;
     let mut quorum = None;

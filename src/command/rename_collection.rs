@@ -64,10 +64,11 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let to = required(rename.to, "renameCollection", "to")?;
     let change = RenameCollection::new(named(from)?, named(to)?, rename.drop_target)?;
     let (from, to) = (change.from(), change.to());
-    if rename.target_uuid.is_some() && from.database() != to.database() {
+    let names_uuid = rename.uuid.is_some() || rename.target_uuid.is_some();
+    if names_uuid && from.database() != to.database() {
         return Err(Error::new(
             Code::InvalidOptions,
-            "The dropTarget UUID cannot be given when renaming across databases",
+            "Cannot provide an expected collection UUID when renaming across databases",
         ));
     }
     for (name, uuid) in [(from, rename.uuid), (to, rename.target_uuid)] {
