@@ -351,7 +351,12 @@ impl Sources for EngineSources {
 impl Planned<'_> {
     /// Returns the plan as explain shows it under `winningPlan`, with the sort as the client wrote it.
     pub fn winning_plan(&self, sort: Option<Doc<'_>>) -> Result<DocBuf> {
-        winning_plan(&self.plan, &self.reading.filter, sort)
+        winning_plan(
+            &self.plan,
+            &self.reading.filter,
+            sort,
+            self.reading.skip > 0,
+        )
     }
 
     pub fn open_walk(self) -> OpenedWalk {

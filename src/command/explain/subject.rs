@@ -407,7 +407,7 @@ impl ExplainSubject {
                 let plan = selection.plan(&collection, call.read_point())?;
                 let sort = selection.sort.as_ref().map(written);
                 let sort = sort.as_ref().map(DocBuf::as_doc);
-                let access = winning_plan(&plan, selection.wanted.filter(), sort)?;
+                let access = winning_plan(&plan, selection.wanted.filter(), sort, false)?;
                 (access, Some(selection.picker(collection, plan)))
             }
         };
@@ -423,7 +423,8 @@ impl ExplainSubject {
             namespace,
             parsed,
             tree: Some(PlanTree {
-                outer: vec![outer],
+                // Where there is no collection, there is nothing to write to.
+                outer: picker.is_some().then_some(outer).into_iter().collect(),
                 access,
                 sort_limit: (!selection.multi && selection.sort.is_some()).then_some(1),
             }),

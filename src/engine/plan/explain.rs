@@ -7,6 +7,7 @@ use crate::{
     error::Result,
     interrupt,
     query::Filter,
+    query::filter::{FieldTest, FilterNode, Test},
     storage::index::ID_INDEX,
     value::{Doc, DocBuf, DocBuilder, Value},
 };
@@ -17,8 +18,13 @@ const SORT_LIMIT: i64 = 100 * 1024 * 1024;
 const MOST_BYTES: usize = 10 << 20;
 
 /// Returns the stages of a plan, outermost first: a sort if the access does not give the order, the fetch, the access. The
-/// stage that tests documents shows `filter`.
-pub fn winning_plan(plan: &Plan<'_>, filter: &Filter, sort: Option<Doc<'_>>) -> Result<DocBuf> {
+/// stage that tests documents shows `filter`. `skips` tells that the query skips documents.
+pub fn winning_plan(
+    plan: &Plan<'_>,
+    filter: &Filter,
+    sort: Option<Doc<'_>>,
+    skips: bool,
+) -> Result<DocBuf> {
     let mut bytes = Vec::new();
     let mut out = DocBuilder::begin(&mut bytes);
     match sort.filter(|sort| !plan.sort_covered && !sort.is_empty()) {
@@ -27,15 +33,15 @@ pub fn winning_plan(plan: &Plan<'_>, filter: &Filter, sort: Option<Doc<'_>>) -> 
                 .put_doc("sortPattern", sort)
                 .put_i64("memLimit", SORT_LIMIT)
                 .put_str("type", "simple");
-            access(plan, filter, &mut out.doc("inputStage"))?;
+            access(plan, filter, skips, &mut out.doc("inputStage"))?;
         }
-        None => access(plan, filter, &mut out)?,
+        None => access(plan, filter, skips, &mut out)?,
     }
     out.end();
     Ok(DocBuf::from_bytes(bytes))
 }
 
-fn access(plan: &Plan<'_>, filter: &Filter, out: &mut DocBuilder<'_>) -> Result<()> {
+fn access(plan: &Plan<'_>, filter: &Filter, skips: bool, out: &mut DocBuilder<'_>) -> Result<()> {
     let mut left = MOST_BYTES;
     match (&plan.access, plan.explained.as_slice()) {
         (AccessPath::CollScan(direction), _) => {
@@ -58,19 +64,46 @@ fn access(plan: &Plan<'_>, filter: &Filter, out: &mut DocBuilder<'_>) -> Result<
                 index_scan(&explained.by, &mut left, &mut inputs.doc())?;
             }
         }
-        (AccessPath::Ids(_), []) => {
-            out.put_str("stage", "IDHACK");
-        }
-        (_, [explained]) => {
-            out.put_str("stage", "FETCH");
-            put_rest(filter, explained, out)?;
-            index_scan(&explained.by, &mut left, &mut out.doc("inputStage"))?;
-        }
+        // To MongoDB it is a lookup only if nothing is skipped.
+        (AccessPath::Ids(_), []) => match id_scan(filter).filter(|_| skips) {
+            Some(explained) => fetch(filter, &explained, &mut left, out)?,
+            None => {
+                out.put_str("stage", "IDHACK");
+            }
+        },
+        (_, [explained]) => fetch(filter, explained, &mut left, out)?,
         _ => {
-            out.put_str("stage", "EOF");
+            out.put_str("stage", "EOF")
+                .put_str("type", "predicateEvalsToFalse");
         }
     }
     Ok(())
+}
+
+/// Returns the scan of a filter that asks for one `_id`.
+fn id_scan(filter: &Filter) -> Option<ExplainedAccess<'_>> {
+    let FilterNode::Field(FieldTest {
+        test: Test::Compare(comparison),
+        ..
+    }) = filter.root()
+    else {
+        return None;
+    };
+    Some(ExplainedAccess {
+        by: ExplainedIndex::Ids(std::slice::from_ref(&comparison.value)),
+        used: vec![0],
+    })
+}
+
+fn fetch(
+    filter: &Filter,
+    explained: &ExplainedAccess<'_>,
+    left: &mut usize,
+    out: &mut DocBuilder<'_>,
+) -> Result<()> {
+    out.put_str("stage", "FETCH");
+    put_rest(filter, explained, out)?;
+    index_scan(&explained.by, left, &mut out.doc("inputStage"))
 }
 
 /// Writes the part of the filter that the bounds do not express.
@@ -93,8 +126,9 @@ fn index_scan(by: &ExplainedIndex<'_>, left: &mut usize, out: &mut DocBuilder<'_
         ExplainedIndex::Ids(values) => {
             out.doc("keyPattern").put_i32("_id", 1);
             out.put_str("indexName", ID_INDEX)
-                .put_bool("isMultiKey", false)
-                .put_bool("isUnique", true)
+                .put_bool("isMultiKey", false);
+            out.doc("multiKeyPaths").array("_id");
+            out.put_bool("isUnique", true)
                 .put_bool("isSparse", false)
                 .put_bool("isPartial", false)
                 .put_i32("indexVersion", 2)

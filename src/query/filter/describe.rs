@@ -168,7 +168,11 @@ fn element(what: &FilterNode, out: &mut DocBuilder<'_>) -> Result<()> {
 mod tests {
     use crate::query::filter::check;
     use crate::value::DocBuf;
-    use bson::doc;
+    use bson::{Regex, doc};
+
+    fn regex(pattern: &str) -> Regex {
+        Regex::from_strings(pattern, "").unwrap()
+    }
 
     #[test]
     fn explain_prints_filters_in_full() {
@@ -195,6 +199,10 @@ mod tests {
             (
                 doc! {"$or": [{"b": 2}, {"b": 1}]},
                 doc! {"b": {"$in": [1, 2]}},
+            ),
+            (
+                doc! {"$or": [{"b": {"$eq": regex("x")}}, {"b": {"$eq": regex("y")}}]},
+                doc! {"$or": [{"b": {"$eq": regex("x")}}, {"b": {"$eq": regex("y")}}]},
             ),
             (
                 doc! {"$or": [{"b": 1}, {"b": 1}, {"b": 1}]},

@@ -74,7 +74,7 @@ fn one_of(nodes: Vec<FilterNode>) -> Vec<FilterNode> {
             FilterNode::Field(FieldTest {
                 path,
                 test: Test::Compare(comparison),
-            }) if comparison.op == CompareOp::Eq && joined.contains(path.as_str()) => values
+            }) if is_joined(&comparison) && joined.contains(path.as_str()) => values
                 .entry(path.as_str().to_owned())
                 .or_default()
                 .push(comparison.value),
@@ -97,11 +97,16 @@ fn one_of(nodes: Vec<FilterNode>) -> Vec<FilterNode> {
 fn equality(node: &FilterNode) -> Option<&FieldTest> {
     match node {
         FilterNode::Field(field) => match &field.test {
-            Test::Compare(comparison) if comparison.op == CompareOp::Eq => Some(field),
+            Test::Compare(comparison) if is_joined(comparison) => Some(field),
             _ => None,
         },
         _ => None,
     }
+}
+
+/// Whether it is an equality that an `$in` can hold. There, a pattern would search and no longer equal.
+fn is_joined(comparison: &Comparison) -> bool {
+    comparison.op == CompareOp::Eq && comparison.value.ty() != Type::Regex
 }
 
 pub(super) fn nor(

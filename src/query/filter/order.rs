@@ -57,15 +57,27 @@ impl FilterNode {
             }
             Self::Nor(nodes) => {
                 let mut inner = Vec::with_capacity(nodes.len());
-                for node in nodes {
-                    inner.push(node.normalise(unused)?);
+                let mut nodes = nodes.into_iter();
+                while let Some(node) = nodes.next() {
+                    match node.normalise(unused)? {
+                        Self::True => {
+                            unused.extend(inner.into_iter().chain(nodes));
+                            return Ok(Self::False);
+                        }
+                        Self::False => {}
+                        node => inner.push(node),
+                    }
                 }
                 match inner.len() {
-                    1 => inner.pop().map_or(Self::True, Self::not),
+                    0 | 1 => inner.pop().map_or(Self::True, Self::not),
                     _ => Self::Nor(sorted(inner)?),
                 }
             }
-            Self::Not(node) => Self::not(node.normalise(unused)?),
+            Self::Not(node) => match node.normalise(unused)? {
+                Self::True => Self::False,
+                Self::False => Self::True,
+                node => Self::not(node),
+            },
             Self::Field(FieldTest {
                 path,
                 test: Test::ElemObject(node),

@@ -62,7 +62,7 @@ fn explain(query: Document, sort: Document, indexes: Vec<IndexFacts>) -> Documen
     let sorting = sorting(&sort);
     let plan = plan(&filter, &keys_of(&sorting), None, &facts).unwrap();
     let sort = DocBuf::from(&sort);
-    let shown = winning_plan(&plan, &filter, Some(sort.as_doc())).unwrap();
+    let shown = winning_plan(&plan, &filter, Some(sort.as_doc()), false).unwrap();
     Document::from_reader(shown.bytes()).unwrap()
 }
 
@@ -439,7 +439,7 @@ fn planning_is_linear_in_the_conditions() {
         let filter = filter(query);
         let (planned, units) = observe::units(|| plan(&filter, &[], None, &facts));
         let planned = planned.unwrap();
-        let (shown, more) = observe::units(|| winning_plan(&planned, &filter, None));
+        let (shown, more) = observe::units(|| winning_plan(&planned, &filter, None, false));
         shown.unwrap();
         (units, more)
     };
