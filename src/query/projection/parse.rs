@@ -165,6 +165,12 @@ impl Parser<'_> {
                 "Cannot specify positional operator and $elemMatch.",
             ));
         }
+        if stem.is_empty() {
+            return Err(Error::location(
+                5392900,
+                "Projection on field .$ is invalid",
+            ));
+        }
         self.has_positional = true;
         add(parent, &checked(stem)?, ProjectionNode::Positional)
     }
