@@ -13,8 +13,7 @@ impl Pattern {
         let rest = source
             .strip_prefix('^')
             .or_else(|| source.strip_prefix("\\A"))?;
-        // An alternative anywhere could begin with another text.
-        if rest.contains('|') {
+        if has_alternative(rest) {
             return None;
         }
         let mut prefix = String::new();
@@ -22,6 +21,18 @@ impl Pattern {
         while let Some(letter) = letters.next() {
             let literal = match letter {
                 '\\' => match letters.next() {
+                    // Everything up to `\E` is plain text.
+                    Some('Q') => {
+                        let quoted: String = letters.collect();
+                        let Some((text, rest)) = quoted.split_once("\\E") else {
+                            return nonempty(prefix, false);
+                        };
+                        prefix.push_str(text);
+                        if rest.starts_with(['*', '?', '{']) {
+                            prefix.pop();
+                        }
+                        return nonempty(prefix, rest.is_empty());
+                    }
                     Some(escaped) if escaped.is_ascii_punctuation() => escaped,
                     _ => return nonempty(prefix, false),
                 },
@@ -47,6 +58,15 @@ impl Pattern {
     }
 }
 
+/// Returns whether there may be an alternative, which could begin with another text. As in MongoDB, a `|` is none only after
+/// a single backslash.
+fn has_alternative(source: &str) -> bool {
+    source.match_indices('|').any(|(at, _)| {
+        let before = source.get(..at).unwrap_or_default();
+        !before.ends_with('\\') || before.ends_with("\\\\")
+    })
+}
+
 fn nonempty(prefix: String, decides: bool) -> Option<(String, bool)> {
     (!prefix.is_empty()).then_some((prefix, decides))
 }
@@ -69,6 +89,11 @@ mod tests {
             ("^a\\.b", "", Some(("a.b", true))),
             ("^a\\d", "", Some(("a", false))),
             ("^a|b", "", None),
+            ("^a\\|b", "", Some(("a|b", true))),
+            ("^\\\\|b", "", None),
+            ("^\\Qa.b\\E", "", Some(("a.b", true))),
+            ("^\\Qab\\E*", "", Some(("a", false))),
+            ("^\\Qab", "", None),
             ("^(ab)", "", None),
             ("^ab$", "", Some(("ab", false))),
             ("^ab.*", "s", Some(("ab", true))),
