@@ -5,8 +5,6 @@ use crate::error::{Error, Result};
 
 /// One petabyte.
 const MAX_BYTES: i64 = 1 << 50;
-/// Sizes are multiples of this number, for historical reasons.
-const STEP: u64 = 256;
 
 /// Reads `size` or `cappedSize`, in bytes.
 pub(in crate::command) fn bytes(arg: &Arg<'_>) -> Result<Option<u64>> {
@@ -15,7 +13,7 @@ pub(in crate::command) fn bytes(arg: &Arg<'_>) -> Result<Option<u64>> {
             "BSON field '{}' value must be <= {MAX_BYTES}, actual value '{n}'",
             arg.name()
         ))),
-        size => Ok(size.map(|n| n.unsigned_abs().next_multiple_of(STEP))),
+        size => Ok(size.map(i64::unsigned_abs)),
     }
 }
 
