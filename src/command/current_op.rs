@@ -340,10 +340,17 @@ fn put_locks(doc: &mut DocBuilder<'_>, waits: bool) {
 }
 
 fn put_cursor(doc: &mut DocBuilder<'_>, id: CursorId, info: &CursorInfo, wanted: &CurrentOps) {
+    let (batches, rows) = info.returned();
+    // Change streams tail and await without saying so in their command.
+    let tails = info.awaits || is_true(Doc::new(&info.command).get("tailable"));
     doc.put_i64("cursorId", id)
+        .put_date("createdDate", info.at.now().0)
+        .put_date("lastAccessDate", info.last_used().0)
+        .put_i64("nDocsReturned", rows.cast_signed())
+        .put_i64("nBatchesReturned", batches.cast_signed())
         .put_bool("noCursorTimeout", info.no_timeout)
-        .put_bool("tailable", false)
-        .put_bool("awaitData", false);
+        .put_bool("tailable", tails)
+        .put_bool("awaitData", info.awaits);
     put_command(doc, "originatingCommand", Doc::new(&info.command), wanted);
 }
 

@@ -1,7 +1,7 @@
 //! Open cursors: reads with rows left, which wait for a getMore.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,7 +14,7 @@ use super::{Idle, ReplyBatch, SessionId};
 use crate::effort::Effort;
 use crate::engine::{ReadPoint, Snapshot};
 use crate::error::{Code, Error, Result};
-use crate::value::DocBuf;
+use crate::value::{DocBuf, Millis};
 use crate::wait::{Flag, Wait};
 
 /// The id of an open cursor. Zero means that there is no cursor.
@@ -91,9 +91,18 @@ pub struct CursorInfo {
     pub command: Bytes,
     /// Where that command's reads started from. A getMore reads from the same point, moved to its own `now`.
     pub at: ReadPoint,
-    /// Microseconds of the opening command's `maxTimeMS` that are left for its getMores. Written by the command that has
-    /// checked the cursor out.
-    micros_left: Arc<AtomicU64>,
+    usage: Arc<CursorUsage>,
+}
+
+/// What the commands of a cursor have done so far. Written by the command that has checked the cursor out.
+#[derive(Debug)]
+struct CursorUsage {
+    /// Microseconds of the opening command's `maxTimeMS` that are left for its getMores.
+    micros_left: AtomicU64,
+    batches: AtomicU64,
+    rows: AtomicU64,
+    /// When the last command began.
+    last: AtomicI64,
 }
 
 /// A cursor that a command has checked out.
@@ -361,7 +370,12 @@ impl CursorInfo {
             is_slow: false,
             command,
             at,
-            micros_left: Arc::new(AtomicU64::new(NO_LIMIT)),
+            usage: Arc::new(CursorUsage {
+                micros_left: AtomicU64::new(NO_LIMIT),
+                batches: AtomicU64::new(0),
+                rows: AtomicU64::new(0),
+                last: AtomicI64::new(at.now().0),
+            }),
         }
     }
 
@@ -372,7 +386,7 @@ impl CursorInfo {
 
     /// Returns the time that its getMores may take together.
     pub fn time_left(&self) -> Option<Duration> {
-        match self.micros_left.load(Ordering::Relaxed) {
+        match self.usage.micros_left.load(Ordering::Relaxed) {
             NO_LIMIT => None,
             micros => Some(Duration::from_micros(micros)),
         }
@@ -382,7 +396,25 @@ impl CursorInfo {
         let micros = left.map_or(NO_LIMIT, |left| {
             u64::try_from(left.as_micros()).unwrap_or(NO_LIMIT)
         });
-        self.micros_left.store(micros, Ordering::Relaxed);
+        self.usage.micros_left.store(micros, Ordering::Relaxed);
+    }
+
+    /// Notes a batch of so many rows, of a command that began at `now`.
+    pub fn note_batch(&self, rows: u32, now: Millis) {
+        self.usage.batches.fetch_add(1, Ordering::Relaxed);
+        self.usage.rows.fetch_add(rows.into(), Ordering::Relaxed);
+        self.usage.last.store(now.0, Ordering::Relaxed);
+    }
+
+    /// Returns how many batches and rows the client has got.
+    pub fn returned(&self) -> (u64, u64) {
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        (of(&self.usage.batches), of(&self.usage.rows))
+    }
+
+    /// Returns when the last command of the cursor began.
+    pub fn last_used(&self) -> Millis {
+        Millis(self.usage.last.load(Ordering::Relaxed))
     }
 }
 

@@ -14,7 +14,7 @@ use crate::effort::Effort;
 use crate::engine::ReadPoint;
 use crate::error::{Code, Error, Result};
 use crate::session::{CursorId, CursorInfo, Fill, OpenCursor, ReplyBatch, Source};
-use crate::value::{ClusterTime, Doc, DocBuf, DocBuilder, Value};
+use crate::value::{ClusterTime, Doc, DocBuf, DocBuilder, Millis, Value};
 use crate::wait::Wait;
 
 /// The number of rows in a first batch if the client does not set it.
@@ -171,7 +171,7 @@ fn answer(
 ) -> Result<Outcome> {
     let context = call.context;
     let mut cursor = reply.doc("cursor");
-    let mut gathered = None;
+    let (mut gathered, mut rows) = (None, 0);
     let fill = cursor.array_with(what.field(), |out| {
         let start = out.len();
         let mut batch = ReplyBatch::new(out, terms.limit);
@@ -180,7 +180,7 @@ fn answer(
             true => Ok(Fill::Pause),
             false => what.fill(at, &mut batch, &mut call.effort),
         };
-        let rows = batch.rows();
+        rows = batch.rows();
         let waits = rows == 0 && terms.until.is_some() && matches!(fill, Ok(Fill::Waiting));
         if waits || matches!(fill, Ok(Fill::Pause)) {
             gathered = Some((rows, out.get(start..).unwrap_or_default().to_vec()));
@@ -194,7 +194,8 @@ fn answer(
         }
         Ok(fill) => match gathered {
             None => {
-                let streams = what.close(context, terms, fill, &mut cursor)?;
+                let returned = (rows, at.now());
+                let streams = what.close(context, terms, fill, returned, &mut cursor)?;
                 cursor.end();
                 Ok(if streams {
                     Outcome::Stream
@@ -352,12 +353,13 @@ impl BatchCursor {
     }
 
     /// Writes `id` and `ns` after the batch, and keeps or removes the cursor. Returns whether the next batch follows
-    /// without a request.
+    /// without a request. `returned` is the number of rows in the batch, and when its command began.
     fn close(
         self,
         context: &Context,
         terms: BatchLimits,
         fill: Fill,
+        returned: (u32, Millis),
         cursor: &mut DocBuilder<'_>,
     ) -> Result<bool> {
         self.put_resume_token(fill, cursor);
@@ -378,6 +380,7 @@ impl BatchCursor {
                 let id = if over {
                     0
                 } else {
+                    info.note_batch(returned.0, returned.1);
                     context.cursors.keep(source, info)?
                 };
                 // The client always requests the first batch and the second one.
@@ -394,6 +397,7 @@ impl BatchCursor {
                 } else {
                     let id = open.id;
                     open.info.set_time_left(terms.time_left());
+                    open.info.note_batch(returned.0, returned.1);
                     context.cursors.put_back(open)?;
                     (id, namespace, exhaust)
                 }
@@ -448,7 +452,8 @@ impl Task for BatchTask {
                 };
                 let mut cursor = reply.doc("cursor");
                 cursor.array_with(what.field(), |out| out.extend_from_slice(&self.bytes));
-                let streams = what.close(&self.context, self.terms, fill, &mut cursor)?;
+                let returned = (self.rows, self.at.now());
+                let streams = what.close(&self.context, self.terms, fill, returned, &mut cursor)?;
                 cursor.end();
                 Ok(if streams { Step::Stream } else { Step::Done })
             }
