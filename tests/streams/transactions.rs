@@ -1,5 +1,7 @@
-//! Random statements of several transactions, one after the other, on both servers. Every reply must be the same, and so must
-//! be what is left at the end.
+//! Random statements of several transactions, and schema changes between them, one after the other, on both servers. Every reply
+//! must be the same, and so must be what is left at the end. A schema change that must wait for a transaction fails.
+
+use std::collections::HashMap;
 
 use bson::{Binary, Bson, Document, doc, spec::BinarySubtype};
 
@@ -11,6 +13,8 @@ struct Session {
     lsid: Bson,
     number: i64,
     is_open: bool,
+    /// How many commands were sent when its latest transaction began.
+    began: usize,
     /// The latest cursor of the transaction on each side, with its collection.
     cursor: Option<([i64; 2], &'static str)>,
 }
@@ -24,6 +28,8 @@ struct Round<'s> {
     database: String,
     sessions: Vec<Session>,
     sent: Vec<Sent>,
+    /// How many commands were sent when the schema of a collection last changed outside the transactions.
+    changed: HashMap<String, usize>,
     seed: u64,
 }
 
@@ -33,6 +39,7 @@ const UNIQUE: &str = "unique";
 const CAPPED: &str = "capped";
 const NEW: [&str; 3] = ["new0", "new1", "new2"];
 
+const TIME_EXCEEDED: i32 = 50;
 const WRITE_CONFLICT: i32 = 112;
 const SNAPSHOT_UNAVAILABLE: i32 = 246;
 
@@ -45,6 +52,7 @@ pub fn round(sides: &mut Sides, seed: u64) {
         database: format!("transactions{seed}"),
         sessions,
         sent: Vec::new(),
+        changed: HashMap::new(),
         seed,
     };
     round.prepare();
@@ -67,6 +75,7 @@ impl Session {
             lsid: Bson::Document(doc! {"id": id}),
             number: 0,
             is_open: false,
+            began: 0,
             cursor: None,
         }
     }
@@ -117,6 +126,7 @@ impl Round<'_> {
         let is_open = self.sessions[at].is_open;
         match self.random.below(100) {
             0..=9 => self.outside(),
+            91..=99 => self.change_schema(),
             10..=23 if is_open => {
                 let end = self.random.pick(&[
                     "commitTransaction",
@@ -134,12 +144,15 @@ impl Round<'_> {
             27..=36 if is_open && self.sessions[at].cursor.is_some() => self.more(at),
             _ if is_open => {
                 let command = self.statement();
-                self.run(at, command, None);
+                if !self.is_older(at, &command) {
+                    self.run(at, command, None);
+                }
             }
             _ => {
                 let session = &mut self.sessions[at];
                 session.number += 1;
                 session.cursor = None;
+                session.began = self.sent.len();
                 let mut command = self.statement();
                 command.insert("startTransaction", true);
                 let level = match self.random.below(10) {
@@ -166,6 +179,75 @@ impl Round<'_> {
         if reads || writes && is_alone {
             self.same(command);
         }
+    }
+
+    /// Changes the schema outside the transactions. A change that waits for one of them soon gives up.
+    fn change_schema(&mut self) {
+        const PATIENCE_MILLIS: i32 = 300;
+        let all = [PLAIN, UNIQUE, CAPPED, NEW[0], NEW[1], NEW[2]];
+        let (name, other) = (self.random.pick(&all), self.random.pick(&all));
+        let full = |name: &str| format!("{}.{name}", self.database);
+        let hidden = self.random.chance(50);
+        let mut command = match self.random.below(10) {
+            0 => doc! {"create": self.random.pick(&NEW)},
+            1 | 2 => doc! {"drop": name},
+            3 | 4 => doc! {"createIndexes": name, "indexes": [{"key": {"x": 1}, "name": "x_1"}]},
+            5 => doc! {"dropIndexes": name, "index": "x_1"},
+            6 => doc! {"collMod": name, "index": {"name": "x_1", "hidden": hidden}},
+            7 => doc! {"dropDatabase": 1},
+            _ if name == other => return,
+            _ => {
+                let drops = self.random.chance(50);
+                doc! {"renameCollection": full(name), "to": full(other), "dropTarget": drops}
+            }
+        };
+        let kind = command.keys().next().cloned().unwrap_or_default();
+        if kind == "dropDatabase" && self.random.chance(70) {
+            return;
+        }
+        command.insert("maxTimeMS", PATIENCE_MILLIS);
+        let database = match kind.as_str() {
+            "renameCollection" => "admin".to_owned(),
+            _ => self.database.clone(),
+        };
+        self.sent.push((database.clone(), command.clone()));
+        let replies = self.sides.both(&database, [command.clone(), command]);
+        let [ours, theirs] = replies
+            .each_ref()
+            .map(|reply| reply.get_i32("code").unwrap_or_default());
+        let waits = [ours, theirs].map(|code| code == TIME_EXCEEDED);
+        let seed = self.seed;
+        // What has changed since 6.0: a collection may be created again, and one that is not there dropped.
+        let is_new = ours == 0 && matches!(kind.as_str(), "create" | "drop");
+        // mongod 6.0 waits before it tells that the collection is not there, and 8.2 tells it also of an index.
+        let is_missing = matches!(kind.as_str(), "collMod" | "dropIndexes")
+            && matches!(ours, 26 | 27)
+            && waits[1];
+        assert!(
+            ours == theirs || is_new && !waits[1] || is_missing,
+            "SEED={seed} ROUNDS=1\n{}\nSundown {}\nmongod  {}",
+            listed(&self.sent),
+            replies[0],
+            replies[1]
+        );
+        if theirs == 0 {
+            let names = match kind.as_str() {
+                "dropDatabase" => all.to_vec(),
+                "create" => NEW.to_vec(),
+                _ => vec![name, other],
+            };
+            for name in names {
+                self.changed.insert(name.to_owned(), self.sent.len());
+            }
+        }
+    }
+
+    /// Whether the statement would use a collection whose schema has changed since the transaction began. What mongod 6.0 says
+    /// of that is no longer true since 7.0.
+    fn is_older(&self, at: usize, command: &Document) -> bool {
+        let name = command.values().next().and_then(Bson::as_str);
+        let changed = name.and_then(|name| self.changed.get(name));
+        changed.is_some_and(|changed| *changed > self.sessions[at].began)
     }
 
     /// Sends a statement of a transaction.
