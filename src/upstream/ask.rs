@@ -17,6 +17,21 @@ pub trait Ask: Send {
         false
     }
 
+    /// Returns the term of the node that takes commands now.
+    fn term(&self) -> Term {
+        Term::default()
+    }
+
+    /// Sends a command only if this term lasts. Returns `None` if it is over, or if it ended while the command was under way
+    /// and the command may be sent again.
+    fn ask_within(
+        &mut self,
+        _term: Term,
+        request: Request,
+    ) -> impl Future<Output = Result<Option<Bytes>, Lost>> + Send {
+        async { self.ask(request).await.map(Some) }
+    }
+
     /// Sends a command with Sundown's own rights. It has no session.
     fn ask_as_sundown(
         &mut self,
@@ -25,6 +40,12 @@ pub trait Ask: Send {
         self.ask(request)
     }
 }
+
+/// The time in which one node takes commands without a break, as far as Sundown knows. What was seen within it is not lost: a
+/// write that was acknowledged is rolled back only if its node stops being the primary or crashes, and then its connections
+/// break, or it refuses commands, or the driver finds another primary. Each of these ends the term.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Term(pub u64);
 
 /// The cluster did not answer: it cannot be reached, or it left in the middle of a command.
 #[derive(Debug)]

@@ -18,6 +18,7 @@ use mongodb::{Client, ServerType};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
+use super::Term;
 use super::dial::Dialer;
 use super::link::Link;
 use crate::clock::monotonic;
@@ -32,6 +33,8 @@ pub struct Cluster {
     state: watch::Receiver<ClusterState>,
     /// The generation of the node that takes commands now, or 0: part of `state`, for every command to compare.
     current: Arc<AtomicU64>,
+    /// Counts the [`Term`]s.
+    terms: Arc<AtomicU64>,
     /// Whether the connection string names a user.
     has_user: bool,
     /// How long a command waits for a node that can take it.
@@ -123,10 +126,18 @@ impl Cluster {
         options.app_name.get_or_insert_with(|| "sundown".into());
         let current = Arc::new(AtomicU64::new(0));
         let follower = Arc::clone(&current);
+        let terms = Arc::new(AtomicU64::new(0));
+        let ended = Arc::clone(&terms);
         options.sdam_event_handler = Some(EventHandler::callback(move |event| {
             if let SdamEvent::TopologyDescriptionChanged(event) = event {
+                let roles = roles_of(&event.new_description);
+                let same_roles = roles == roles_of(&event.previous_description);
                 sender.send_if_modified(|state| {
                     let changed = state.follow(&event.new_description);
+                    if changed || !same_roles {
+                        // Before anyone can reach the new node.
+                        ended.fetch_add(1, Ordering::AcqRel);
+                    }
                     let node = state.node.as_ref();
                     follower.store(node.map_or(0, |node| node.generation), Ordering::Release);
                     changed
@@ -144,6 +155,7 @@ impl Cluster {
             dialer,
             state,
             current,
+            terms,
             has_user,
             selection_timeout,
         })
@@ -188,6 +200,17 @@ impl Cluster {
         self.current.load(Ordering::Acquire) == node.generation
     }
 
+    /// Returns the current term.
+    #[inline]
+    pub fn term(&self) -> Term {
+        Term(self.terms.load(Ordering::Acquire))
+    }
+
+    /// Ends the current term: the node has refused a command, or a connection to it broke.
+    pub fn end_term(&self) {
+        self.terms.fetch_add(1, Ordering::AcqRel);
+    }
+
     /// Waits for a node that takes commands.
     pub async fn node(&self, deadline: Instant) -> Result<Arc<ClusterNode>, Error> {
         let mut state = self.state.clone();
@@ -229,6 +252,17 @@ impl Cluster {
             }
         }
     }
+}
+
+/// Returns what each node is. A node that stops being the primary for a moment may have lost writes, also if it is the only one
+/// that the connection string names.
+fn roles_of(topology: &TopologyDescription) -> Vec<(String, ServerType)> {
+    let servers = topology.servers().into_values();
+    let mut roles: Vec<_> = servers
+        .map(|server| (server.address().to_string(), server.server_type()))
+        .collect();
+    roles.sort_by(|a, b| a.0.cmp(&b.0));
+    roles
 }
 
 /// Returns whether the cluster has refused a login or a command for lack of rights.

@@ -7,6 +7,7 @@ mod ask;
 mod cluster;
 mod command_rules;
 mod dial;
+mod last_writes;
 mod link;
 mod proxy;
 mod relay;
@@ -20,7 +21,8 @@ mod statistics;
 mod status;
 mod watch;
 
-pub use ask::{Ask, Lost};
+pub use ask::{Ask, Lost, Term};
 pub use cluster::Cluster;
+pub use last_writes::{KnownWrites, LastWrites};
 pub use proxy::Proxy;
 pub use rules::{CollectionRules, DateRule, Former, HIDDEN_FIELD, RuledView};

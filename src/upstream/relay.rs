@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::ask::{Ask, Lost};
+use super::ask::{Ask, Lost, Term};
 use super::cluster::Cluster;
 use super::link::Link;
 use super::retry::{Refusal, RetryRule};
@@ -86,8 +86,11 @@ impl LinkSlot {
     /// abandoned takes its link along.
     fn take(&self) -> Option<Box<OpenLink>> {
         let mut open = self.open.lock().take()?;
-        let usable = self.cluster.is_current(open.link.node()) && !open.link.is_closed();
-        usable.then_some(open)
+        if open.link.is_closed() {
+            self.cluster.end_term();
+            return None;
+        }
+        self.cluster.is_current(open.link.node()).then_some(open)
     }
 
     fn put_back(&self, open: Box<OpenLink>) {
@@ -131,15 +134,18 @@ impl Relay {
 
     /// Sends a command over a link, which is kept if the command gets its reply.
     async fn send(&self, mut open: Box<OpenLink>, request: &Request) -> Result<Bytes, Failure> {
-        let reply = open.link.exchange(request).await;
-        let reply = reply.map_err(Failure::Broken)?;
-        match Refusal::of(Doc::new(&reply)) {
-            None => {
-                self.slot.put_back(open);
-                Ok(reply)
-            }
-            Some(refusal) => Err(Failure::Refused(refusal, reply, open)),
-        }
+        let failure = match open.link.exchange(request).await {
+            Ok(reply) => match Refusal::of(Doc::new(&reply)) {
+                None => {
+                    self.slot.put_back(open);
+                    return Ok(reply);
+                }
+                Some(refusal) => Failure::Refused(refusal, reply, open),
+            },
+            Err(problem) => Failure::Broken(problem),
+        };
+        self.slot.cluster.end_term();
+        Err(failure)
     }
 
     /// Goes on where no link is open, or after a failure: opens a link, and sends the command (again) where that can do no
@@ -163,12 +169,7 @@ impl Relay {
                         cluster.node_changes(&node, NEXT_ASK).await;
                     }
                 }
-                Some(Failure::Refused(_, reply, open)) => {
-                    self.slot.put_back(open);
-                    return Ok(reply);
-                }
-                Some(Failure::Broken(_)) if self.bound => return Err(Lost::hangup()),
-                Some(Failure::Broken(problem)) => return Err(Lost::Error(retry.lost(problem))),
+                Some(failure) => return self.give_up(failure, retry),
             }
             let dialed = self.slot.dial(deadline).await;
             let open = dialed.map_err(|error| Lost::Error(retry.label(error)))?;
@@ -176,6 +177,18 @@ impl Relay {
                 Ok(reply) => return Ok(reply),
                 Err(failure) => failed = Some(failure),
             }
+        }
+    }
+
+    /// Returns what the client gets if its command may not be sent again.
+    fn give_up(&self, failure: Failure, retry: RetryRule) -> Result<Bytes, Lost> {
+        match failure {
+            Failure::Refused(_, reply, open) => {
+                self.slot.put_back(open);
+                Ok(reply)
+            }
+            Failure::Broken(_) if self.bound => Err(Lost::hangup()),
+            Failure::Broken(problem) => Err(Lost::Error(retry.lost(problem))),
         }
     }
 
@@ -205,6 +218,35 @@ impl Ask for Relay {
 
     fn is_bound(&self) -> bool {
         self.bound
+    }
+
+    fn term(&self) -> Term {
+        self.slot.cluster.term()
+    }
+
+    async fn ask_within(&mut self, term: Term, request: Request) -> Result<Option<Bytes>, Lost> {
+        // It is sent over a link that is open already: whoever opens one waits for whatever node there is.
+        let Some(open) = self.slot.take() else {
+            return Ok(None);
+        };
+        // The link leads to the node of this term or of an earlier one. If the term ends from here on, the node has either
+        // kept its documents, or refuses the command, or is gone.
+        if self.term() != term {
+            self.slot.put_back(open);
+            return Ok(None);
+        }
+        let LinkSlot { counters, .. } = &*self.slot;
+        counters.forwarded.fetch_add(1, Ordering::Relaxed);
+        let failure = match self.send(open, &request).await {
+            Ok(reply) => return Ok(Some(reply)),
+            Err(failure) => failure,
+        };
+        let retry = RetryRule::of(&request);
+        if self.may_repeat(&failure, retry) {
+            counters.repeated.fetch_add(1, Ordering::Relaxed);
+            return Ok(None);
+        }
+        self.give_up(failure, retry).map(Some)
     }
 
     async fn ask_as_sundown(&mut self, request: Request) -> Result<Bytes, Lost> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
+use super::KnownWrites;
 use crate::ttl::DefaultTtl;
 use crate::value::{DocBuf, Millis};
 
@@ -34,6 +35,9 @@ pub struct CollectionRules {
     /// The name is that of a view that reads a collection with rules.
     pub view: Option<Arc<RuledView>>,
     pub guesses: GuessTally,
+    /// What is known of the last writes to its documents. `None` if the cluster is one in which no update may go without
+    /// predicate: it does not refuse to apply `$pullAll` to a value that is no array.
+    pub writes: Option<KnownWrites>,
 }
 
 /// How well it was guessed that a document inherits the default: a wrong guess costs what two right ones save. It begins
@@ -90,6 +94,7 @@ impl CollectionRules {
         ts_index: None,
         view: None,
         guesses: GuessTally::new(),
+        writes: None,
     };
 
     /// Returns whether commands on the collection pass as they are.

@@ -31,6 +31,10 @@ pub fn section(
             "repeated": figure(&counters.repeated),
             "rewritten": figure(&counters.rewritten),
         },
+        "updatesWithoutPredicate": {
+            "sent": settings.unfiltered as i64,
+            "repeated": settings.unfiltered_failed as i64,
+        },
         "clock": {
             "offsetMillis": settings.clock_offset,
             "errorMicros": settings.clock_error.as_micros() as i64,

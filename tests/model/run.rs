@@ -95,6 +95,14 @@ impl Run {
         self.check()
     }
 
+    /// Returns how many updates the Sundown in front of a cluster has sent without predicate.
+    pub fn updates_without_predicate(&mut self) -> i64 {
+        let status = self.world.raw(doc! {"serverStatus": 1});
+        let upstream = status.get_document("upstream").ok();
+        let updates = upstream.and_then(|of| of.get_document("updatesWithoutPredicate").ok());
+        updates.map_or(0, |updates| updates.get_i64("sent").unwrap())
+    }
+
     pub fn step(&mut self, step: &Step) -> StepResult {
         match step {
             Step::Command(command) => self.command(command, false).map(drop),

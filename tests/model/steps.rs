@@ -529,6 +529,8 @@ fn several(random: &mut Random, name: &str) -> Document {
 fn setting(random: &mut Random, name: &str) -> Document {
     let seconds = match random.below(4) {
         0 => -1,
+        // So long that Sundown remembers the last writes to documents (`last_writes.rs`).
+        1 if in_front_of_cluster() => 61 + random.below(200) as i64,
         _ => 1 + random.below(60) as i64,
     };
     if name == CAPPED && random.chance(30) {

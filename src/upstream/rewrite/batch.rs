@@ -34,6 +34,16 @@ pub struct Batch<'a> {
     /// Fields of the body that change.
     pub fields: Vec<(&'static str, ValueRef<'a>)>,
     pub takeover: Takeover<'a>,
+    /// The reply to all statements, if they were sent before in another way. Only those that have failed, and those that the
+    /// cluster did not come to, are still to be sent.
+    pub begun: Option<Bytes>,
+}
+
+/// The reply to a batch.
+pub struct SentBatch {
+    pub reply: Bytes,
+    /// It is the cluster's, to the whole command, which was sent once.
+    pub once: bool,
 }
 
 /// What has become of the statements so far.
@@ -123,7 +133,13 @@ impl StatementBytes {
 
 impl Batch<'_> {
     /// Sends the command until it is through or fails for another reason than an ended document.
-    pub async fn send<A: Ask>(mut self, ask: &mut A) -> Result<Bytes, Stop> {
+    pub async fn send<A: Ask>(self, ask: &mut A) -> Result<Bytes, Stop> {
+        Ok(self.run(ask).await?.reply)
+    }
+
+    /// The same, and tells whether the command was sent as one.
+    pub async fn run<A: Ask>(mut self, ask: &mut A) -> Result<SentBatch, Stop> {
+        let several = |reply: Bytes| SentBatch { reply, once: false };
         self.statements.seal();
         let body = self.request.body();
         let ordered = is_ordered(body);
@@ -138,8 +154,17 @@ impl Batch<'_> {
                 .collect(),
         };
         let mut outcome = BatchResult::default();
+        if let Some(reply) = &self.begun {
+            let answer = Doc::new(reply);
+            let failed: Vec<usize> = errors_of(answer).iter().map(|(no, _)| *no).collect();
+            outcome.add(answer, &pending, |_| false);
+            pending = match (ordered, failed.first()) {
+                (true, Some(first)) => pending.split_off((*first).min(pending.len())),
+                _ => failed,
+            };
+        }
         if pending.is_empty() {
-            return Ok(self.reply(outcome, None, false, ordered));
+            return Ok(several(self.reply(outcome, None, false, ordered)));
         }
         let free_keys = !self.takeover.in_transaction() && self.takeover.rules.can_end();
         let mut resent = false;
@@ -147,7 +172,7 @@ impl Batch<'_> {
             let reply = ask.ask(self.part(&pending)).await?;
             let answer = Doc::new(&reply);
             if !is_ok(answer) {
-                return Ok(reply);
+                return Ok(several(reply));
             }
             let errors = errors_of(answer);
             let duplicates: Vec<_> = errors
@@ -178,11 +203,11 @@ impl Batch<'_> {
                 freed > 0 || (round == 0 && !self.takeover.rules.capped)
             };
             if !again {
-                if round == 0 && self.statements.refused.is_empty() {
-                    return Ok(reply);
+                if round == 0 && self.statements.refused.is_empty() && self.begun.is_none() {
+                    return Ok(SentBatch { reply, once: true });
                 }
                 outcome.add(answer, &pending, |_| true);
-                return Ok(self.reply(outcome, Some(answer), resent, ordered));
+                return Ok(several(self.reply(outcome, Some(answer), resent, ordered)));
             }
             resent = true;
             if retryable {

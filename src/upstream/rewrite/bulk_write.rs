@@ -11,7 +11,7 @@ use crate::value::{Doc, DocBuf, ValueRef, is_true};
 use crate::wire::Request;
 
 use super::batch::StatementBytes;
-use super::change::{names_ts, stamped};
+use super::change::{OwnTtlCheck, names_ts, stamped};
 use super::cursors::CursorRules;
 use super::fields::{doc_or_empty, statements, with_fields, with_replaced, with_statements};
 use super::filter::prepared;
@@ -133,7 +133,7 @@ pub fn rewrite<B: Rulebook>(
         true => DocBuf::from(filter),
         false => predicate.alive(filter),
     };
-    let change = stamped(change, stamp)?;
+    let change = stamped(change, stamp, OwnTtlCheck::None)?;
     let filter = ValueRef::document(filter.as_doc());
     Ok(with_replaced(
         op,

@@ -2,15 +2,27 @@
 
 use crate::error::{Error, Result};
 use crate::query::stage::{STAGES, names};
-use crate::ttl::TS_FIELD;
+use crate::ttl::{OwnTtl, TS_FIELD};
 use crate::upstream::HIDDEN_FIELD;
-use crate::value::{ArrayBuilder, Doc, DocBuf, Type, Value, ValueRef};
+use crate::value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Type, Value, ValueRef};
 
 use super::WriteStamp;
 use super::naming::{Parts, check_document, root};
 
+/// Whether an update by operators shall fail if its document has a `ttl` of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OwnTtlCheck {
+    None,
+    /// `$pullAll` fails if `ttl` has a value that is no array, and does nothing otherwise. An array is no meaningful `ttl`.
+    PullAll,
+}
+
 /// Returns the change with the stamp.
-pub fn stamped(change: ValueRef<'_>, stamp: Option<WriteStamp>) -> Result<Value> {
+pub fn stamped(
+    change: ValueRef<'_>,
+    stamp: Option<WriteStamp>,
+    check: OwnTtlCheck,
+) -> Result<Value> {
     let Some(stamp) = stamp else {
         return Ok(change.to_value());
     };
@@ -19,7 +31,7 @@ pub fn stamped(change: ValueRef<'_>, stamp: Option<WriteStamp>) -> Result<Value>
         Type::Document => {
             let doc = Doc::new(change.data());
             let changed = match is_operators(doc) {
-                true => operators(doc, stamp)?,
+                true => operators(doc, stamp, check)?,
                 false => {
                     check_document(doc)?;
                     stamp.document(doc)
@@ -41,12 +53,26 @@ pub fn names_ts(change: ValueRef<'_>) -> bool {
     parts.name_ts()
 }
 
-fn is_operators(doc: Doc<'_>) -> bool {
+pub fn is_operators(doc: Doc<'_>) -> bool {
     doc.first()
         .is_some_and(|first| first.name().starts_with('$'))
 }
 
-fn operators(doc: Doc<'_>, stamp: WriteStamp) -> Result<DocBuf> {
+/// Returns whether an update by operators names a root field.
+pub fn names_root(doc: Doc<'_>, name: &str) -> bool {
+    doc.iter().any(|operator| {
+        let mut fields = operator.value.as_doc().into_iter().flatten();
+        fields.any(|field| {
+            let to = field
+                .value
+                .as_str()
+                .filter(|_| operator.name() == "$rename");
+            root(field.name()) == name || to.is_some_and(|to| root(to) == name)
+        })
+    })
+}
+
+fn operators(doc: Doc<'_>, stamp: WriteStamp, check: OwnTtlCheck) -> Result<DocBuf> {
     for operator in doc {
         let fields = operator.value.as_doc().into_iter().flatten();
         for field in fields {
@@ -56,14 +82,23 @@ fn operators(doc: Doc<'_>, stamp: WriteStamp) -> Result<DocBuf> {
             }
         }
     }
-    let set = doc.get("$set").as_doc();
-    Ok(DocBuf::build_sized(doc.bytes().len() + 64, |out| {
+    let put_check = |fields: &mut DocBuilder<'_>| {
+        fields.array(OwnTtl::FIELD).end();
+    };
+    let checks = check == OwnTtlCheck::PullAll;
+    Ok(DocBuf::build_sized(doc.bytes().len() + 96, |out| {
         for operator in doc {
-            match (operator.name(), set) {
+            match (operator.name(), operator.value.as_doc()) {
                 ("$set", Some(fields)) => {
                     let mut nested = out.doc("$set");
                     nested.put_body(fields.body());
                     stamp.put(&mut nested);
+                    nested.end();
+                }
+                ("$pullAll", Some(fields)) if checks => {
+                    let mut nested = out.doc("$pullAll");
+                    nested.put_body(fields.body());
+                    put_check(&mut nested);
                     nested.end();
                 }
                 _ => {
@@ -75,6 +110,11 @@ fn operators(doc: Doc<'_>, stamp: WriteStamp) -> Result<DocBuf> {
         if !doc.has("$set") {
             let mut nested = out.doc("$set");
             stamp.put(&mut nested);
+            nested.end();
+        }
+        if checks && !doc.has("$pullAll") {
+            let mut nested = out.doc("$pullAll");
+            put_check(&mut nested);
             nested.end();
         }
     }))

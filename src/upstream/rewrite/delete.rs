@@ -10,7 +10,7 @@ use crate::wire::Request;
 use super::batch::{Batch, StatementBytes};
 use super::fields::{doc_or_empty, statements, with_replaced};
 use super::filter::prepared;
-use super::guess::{self, Guess, Guessed};
+use super::guess::{self, FirstTry, Guessed};
 use super::naming::{Parts, check_hidden};
 use super::run::{RuledCollection, Stop};
 use super::{EndedPredicate, Moment, hint};
@@ -22,8 +22,8 @@ pub async fn run<A: Ask>(
     moment: Moment,
 ) -> Result<Bytes, Stop> {
     let deletes = statements(request, "deletes")?;
-    let guessed = |delete: Doc<'_>, guess: Guess<'_>| {
-        let narrow = |filter: Doc<'_>| guess.alive(filter);
+    let guessed = |delete: Doc<'_>, first: FirstTry<'_>| {
+        let narrow = |filter: Doc<'_>| first.narrow(filter);
         rewrite(delete, "q", target.rules, narrow, moment)
     };
     let guess = guess::send(ask, request, ("deletes", &deletes), target, moment, guessed);
@@ -46,6 +46,7 @@ pub async fn run<A: Ask>(
         statements: sent,
         fields: Vec::new(),
         takeover: target.takeover(request, moment),
+        begun: None,
     };
     let reply = batch.send(ask).await?;
     Ok(guess.then(reply, target.rules))

@@ -5,6 +5,7 @@ use crate::value::{Doc, DocBuf, ValueRef};
 use crate::wire::Request;
 
 use super::aggregate::AggregateRewrite;
+use super::change::OwnTtlCheck;
 use super::fields::with_fields;
 use super::find::FindRewrite;
 use super::find_and_modify::FindAndModify;
@@ -30,7 +31,7 @@ pub fn rewrite<B: Rulebook>(request: &Request, book: &B, moment: Moment) -> Resu
         "aggregate" => AggregateRewrite::rewrite(inner, db, rules, book, moment)?.body,
         "update" => each(inner, "updates", |statement| {
             let lets = inner.get("let").as_doc();
-            update::rewrite(statement, lets, rules, narrow, moment)
+            update::rewrite(statement, lets, rules, (narrow, OwnTtlCheck::None), moment)
         })?,
         "delete" => each(inner, "deletes", |statement| {
             delete::rewrite(statement, "q", rules, narrow, moment)
@@ -42,7 +43,7 @@ pub fn rewrite<B: Rulebook>(request: &Request, book: &B, moment: Moment) -> Resu
                 rules,
                 has_unique_keys: true,
             };
-            FindAndModify::rewrite(inner, &target, narrow, moment)?.body
+            FindAndModify::rewrite(inner, &target, (narrow, OwnTtlCheck::None), moment)?.body
         }
         other => {
             return Err(Error::not_implemented(format_args!(

@@ -12,10 +12,10 @@ use crate::wire::Request;
 
 use super::batch::is_duplicate;
 use super::carry::{hidden, is_positional};
-use super::change::{names_ts, stamped};
+use super::change::{OwnTtlCheck, names_ts, stamped};
 use super::fields::{doc_or_empty, with_body, with_fields};
 use super::filter::prepared;
-use super::guess::{Guess, Guessed};
+use super::guess::{self, FirstTry, Guessed};
 use super::naming::Parts;
 use super::rows::RowRule;
 use super::run::{RuledCollection, Stop, is_ok};
@@ -45,23 +45,22 @@ pub async fn run<A: Ask>(
     let command = request.body();
     let upsert = is_true(command.get("upsert"));
     let filter = doc_or_empty(command, "query");
-    let guess = Guess::of_filter(command, filter, target.rules, moment.now).filter(|_| !upsert);
-    let mut guessed = Guessed::Nothing;
-    if let Some(guess) = guess {
-        let narrow = |filter: Doc<'_>| guess.alive(filter);
-        let sent = FindAndModify::rewrite(command, target, narrow, moment)?;
-        if !sent.by_candidate {
-            let reply = ask.ask(with_body(request, sent.body.clone())).await?;
-            guessed = match Guessed::of_one(reply, target.rules) {
-                Guessed::Reply(reply) => return Ok(sent.shown(reply, moment.now)),
-                missed => missed,
-            };
-        }
-    }
+    let mut sent = None;
+    let first = |first: FirstTry<'_>| {
+        let narrow = |filter: Doc<'_>| first.narrow(filter);
+        let tried = FindAndModify::rewrite(command, target, (narrow, first.check()), moment)?;
+        let tried = sent.insert(tried);
+        Ok((!tried.by_candidate).then(|| tried.body.clone()))
+    };
+    let guessed = guess::send_one(ask, request, target, moment, first).await?;
+    let guessed = match (guessed, &sent) {
+        (Guessed::Reply(reply), Some(sent)) => return Ok(sent.shown(reply, moment.now)),
+        (guessed, _) => guessed,
+    };
     let predicate = EndedPredicate::new(target.rules, moment.now);
     let takeover = target.takeover(request, moment);
     let narrow = |filter: Doc<'_>| predicate.alive(filter);
-    let sent = FindAndModify::rewrite(command, target, narrow, moment)?;
+    let sent = FindAndModify::rewrite(command, target, (narrow, OwnTtlCheck::None), moment)?;
     let mut body = sent.body.clone();
     if !predicate.is_none() {
         let transaction = in_transaction(command) && target.has_unique_keys;
@@ -114,7 +113,7 @@ impl FindAndModify {
     pub fn rewrite(
         command: Doc<'_>,
         target: &RuledCollection<'_>,
-        narrow: impl Fn(Doc<'_>) -> DocBuf,
+        (narrow, check): (impl Fn(Doc<'_>) -> DocBuf, OwnTtlCheck),
         moment: Moment,
     ) -> Result<Self> {
         let rules = target.rules;
@@ -143,7 +142,7 @@ impl FindAndModify {
             hidden,
         };
         let projected = projection.map(|p| without.apply(p)).transpose()?.flatten();
-        let change = stamped(change, WriteStamp::new(rules, moment.now))?;
+        let change = stamped(change, WriteStamp::new(rules, moment.now), check)?;
         let query = ("query", ValueRef::document(sent.as_doc()));
         let mut fields = vec![query, hint::sent(command, rules)];
         if !change.is_missing() {

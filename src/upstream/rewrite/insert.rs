@@ -10,9 +10,10 @@ use crate::wire::Request;
 use super::batch::{Batch, StatementBytes};
 use super::fields::statements;
 use super::naming::check_document;
-use super::run::{RuledCollection, Stop};
+use super::run::{RuledCollection, Stop, is_ok};
 use super::stamp::put_without;
 use super::takeover::{Ended, in_transaction, started};
+use super::unfiltered::remember_inserted;
 use super::{Moment, WriteStamp};
 use crate::ttl::TS_FIELD;
 
@@ -37,14 +38,27 @@ pub async fn run<A: Ask>(
         Box::pin(takeover.delete(ask, ended)).await?;
         fields = started(request.body());
     }
+    let term = ask.term();
     let batch = Batch {
         request,
         name: "documents",
         statements: stamped(&documents, target.rules, moment),
         fields,
         takeover,
+        begun: None,
     };
-    batch.send(ask).await
+    let sent = batch.run(ask).await?;
+    if sent.once && !in_transaction(request.body()) && is_whole(&sent.reply, documents.len()) {
+        remember_inserted(&documents, target.rules, (moment.now, term));
+    }
+    Ok(sent.reply)
+}
+
+/// Returns whether all documents were inserted just now.
+fn is_whole(reply: &Bytes, documents: usize) -> bool {
+    let reply = Doc::new(reply);
+    let n = reply.get("n").as_i32();
+    is_ok(reply) && n.map(usize::try_from) == Some(Ok(documents)) && !reply.has("retriedStmtIds")
 }
 
 /// Returns the documents as they are stored.

@@ -34,6 +34,7 @@ mod rulebook;
 mod run;
 mod stamp;
 mod takeover;
+mod unfiltered;
 mod update;
 mod views;
 mod visible;

@@ -19,6 +19,7 @@ use super::namespaces::{NamespacePair, database, namespaces};
 use super::naming::check_hidden;
 use super::rulebook::NO_RULES;
 use super::takeover::Takeover;
+use super::unfiltered::remember_row;
 use super::{
     Moment, Rulebook, Visibility, aggregate, bulk_write, delete, explain, find_and_modify, insert,
     reads, update,
@@ -230,7 +231,9 @@ async fn find_by_id<A: Ask>(
     cursors: &CursorRules,
 ) -> Result<Bytes, Stop> {
     let body = request.body.clone();
+    let term = ask.term();
     let reply = ask.ask(request).await?;
+    remember_row(Doc::new(&body), Doc::new(&reply), rules, term);
     let test = Visibility::new(rules)?;
     let hidden = hidden(rules, false);
     let cut = RowCut {

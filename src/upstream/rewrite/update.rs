@@ -11,10 +11,10 @@ use crate::value::{Doc, DocBuf, ValueRef, is_true};
 use crate::wire::Request;
 
 use super::batch::{Batch, StatementBytes};
-use super::change::{names_ts, stamped};
+use super::change::{OwnTtlCheck, names_ts, stamped};
 use super::fields::{doc_or_empty, statements, with_replaced};
 use super::filter::prepared;
-use super::guess::{self, Guess, Guessed};
+use super::guess::{self, FirstTry, Guessed};
 use super::naming::{Parts, check_hidden};
 use super::run::{RuledCollection, Stop};
 use super::takeover::{Ended, in_transaction, started};
@@ -38,9 +38,9 @@ pub async fn run<A: Ask>(
 ) -> Result<Bytes, Stop> {
     let updates = statements(request, "updates")?;
     let lets = request.body().get("let").as_doc();
-    let guessed = |update: Doc<'_>, guess: Guess<'_>| {
-        let narrow = |filter: Doc<'_>| guess.alive(filter);
-        rewrite(update, lets, target.rules, narrow, moment)
+    let guessed = |update: Doc<'_>, first: FirstTry<'_>| {
+        let narrow = |filter: Doc<'_>| first.narrow(filter);
+        rewrite(update, lets, target.rules, (narrow, first.check()), moment)
     };
     let guess = guess::send(ask, request, ("updates", &updates), target, moment, guessed);
     let guess = match guess.await? {
@@ -53,6 +53,7 @@ pub async fn run<A: Ask>(
     let mut before = DeletedFirst::default();
     for (at, update) in updates.iter().enumerate() {
         let narrow = |filter: Doc<'_>| predicate.alive(filter);
+        let narrow = (narrow, OwnTtlCheck::None);
         match rewrite(*update, lets, target.rules, narrow, moment) {
             Ok(changed) => sent.push(changed.as_doc()),
             Err(error) => {
@@ -86,6 +87,10 @@ pub async fn run<A: Ask>(
         statements: sent,
         fields,
         takeover,
+        begun: match &guess {
+            Guessed::Begun(reply) => Some(reply.clone()),
+            _ => None,
+        },
     };
     let reply = batch.send(ask).await?;
     Ok(guess.then(reply, target.rules))
@@ -96,7 +101,7 @@ pub fn rewrite(
     update: Doc<'_>,
     lets: Option<Doc<'_>>,
     rules: &CollectionRules,
-    narrow: impl Fn(Doc<'_>) -> DocBuf,
+    (narrow, check): (impl Fn(Doc<'_>) -> DocBuf, OwnTtlCheck),
     moment: Moment,
 ) -> Result<DocBuf> {
     if rules.stamped {
@@ -119,7 +124,7 @@ pub fn rewrite(
         true => DocBuf::from(filter),
         false => narrow(filter),
     };
-    let change = stamped(change, WriteStamp::new(rules, moment.now))?;
+    let change = stamped(change, WriteStamp::new(rules, moment.now), check)?;
     Ok(with_replaced(
         update,
         &[

@@ -33,19 +33,19 @@ use dashmap::DashMap;
 use mongodb::Client;
 use parking_lot::{Mutex, RwLock};
 
-use cache::Cache;
+use cache::{Cache, Epoch};
 use collection::NameKind;
 use lease::Lease;
 use members::Others;
 use record::{SettingRecord, is_named};
 use renew::SettingsCopy;
-use store::{SettingsStore, unreachable};
+use store::{SettingsStore, StoreKind, unreachable};
 use sweep::Sweeper;
 use time::PrimaryClock;
 
 use super::retry::is_of_failover;
 use super::rewrite::pipeline_namespaces;
-use super::{CollectionRules, RuledView};
+use super::{CollectionRules, KnownWrites, LastWrites, RuledView};
 use crate::clock::{Clock, Millis, monotonic};
 use crate::error::Result;
 use crate::value::{ArrayBuilder, Doc, DocBuf};
@@ -96,6 +96,7 @@ struct Inner {
     /// By collection: the changes through this Sundown wait here for each other.
     queues: DashMap<String, Arc<tokio::sync::Mutex<()>>, ahash::RandomState>,
     sweeper: Sweeper,
+    writes: Arc<LastWrites>,
     /// Held while the settings are read or written, so that an older answer never replaces a newer one.
     turn: tokio::sync::Mutex<()>,
 }
@@ -137,6 +138,7 @@ impl RuleSettings {
             active: Mutex::default(),
             queues: DashMap::default(),
             sweeper: Sweeper::default(),
+            writes: Arc::default(),
             turn: tokio::sync::Mutex::default(),
         });
         tokio::spawn(renew::keep_renewing(Arc::downgrade(&inner)));
@@ -233,11 +235,11 @@ impl RuleSettings {
 impl Inner {
     async fn rules(&self, database: &str, collection: &str) -> Result<Arc<CollectionRules>> {
         self.hold_lease().await?;
-        let stores_ts = !self.cluster.kind().await?.keeps_ts;
+        let kind = self.cluster.kind().await?;
         let namespace = format!("{database}.{collection}");
         let (setting, epoch) = self.known(&namespace);
         if setting.as_ref().is_some_and(|known| known.next.is_some()) {
-            return self.current_rules(database, collection, stores_ts).await;
+            return self.current_rules(database, collection, kind).await;
         }
         let now = self.lease.now();
         let found = match self.cache.found(&namespace, epoch.touched, now) {
@@ -250,7 +252,8 @@ impl Inner {
             let definition = DocBuf::from(&found.options);
             return self.view_rules(database, definition.as_doc()).await;
         }
-        let rules = compose(setting.as_deref(), &found, stores_ts);
+        let writes = self.known_writes(kind, &namespace, found.uuid, epoch);
+        let rules = compose(setting.as_deref(), &found, kind, writes);
         let until = self.lease.after(found.sent);
         self.cache.put(namespace, &rules, found, epoch, until);
         Ok(rules)
@@ -310,7 +313,7 @@ impl Inner {
         &self,
         database: &str,
         collection: &str,
-        stores_ts: bool,
+        kind: StoreKind,
     ) -> Result<Arc<CollectionRules>> {
         let namespace = format!("{database}.{collection}");
         let mut before = self.cluster.setting(&namespace).await?;
@@ -322,10 +325,27 @@ impl Inner {
             }
             let setting = self.cluster.setting(&namespace).await?;
             if before == setting {
-                return Ok(compose(setting.as_ref(), &found, stores_ts));
+                // A change may be about to give the name to another collection.
+                let writes = kind.checks_pull_all.then(|| self.writes.nothing());
+                return Ok(compose(setting.as_ref(), &found, kind, writes));
             }
             before = setting;
         }
+    }
+
+    /// Returns what is known of the last writes to a collection, for its rules.
+    fn known_writes(
+        &self,
+        kind: StoreKind,
+        namespace: &str,
+        uuid: Option<[u8; 16]>,
+        epoch: Epoch,
+    ) -> Option<KnownWrites> {
+        let known = match uuid.filter(|_| kind.is_direct) {
+            Some(uuid) => self.writes.of(namespace, uuid, epoch.touched),
+            None => self.writes.nothing(),
+        };
+        kind.checks_pull_all.then_some(known)
     }
 
     /// Makes sure that the known settings may be used.
@@ -364,12 +384,13 @@ fn joined(first: Doc<'_>, then: Doc<'_>) -> DocBuf {
 fn compose(
     setting: Option<&SettingRecord>,
     found: &collection::CollectionInfo,
-    stores_ts: bool,
+    kind: StoreKind,
+    writes: Option<KnownWrites>,
 ) -> Arc<CollectionRules> {
     let setting = setting.and_then(|setting| setting.of(found.uuid));
     let dates = found.dates();
     let rules = match setting {
-        Some(setting) => setting.rules(dates, stores_ts),
+        Some(setting) => setting.rules(dates, !kind.keeps_ts),
         None => CollectionRules {
             dates,
             ..CollectionRules::NONE
@@ -382,6 +403,7 @@ fn compose(
         unique_keys: found.has_unique_keys(),
         capped: found.is_capped(),
         ts_index: shown.map(|shown| shown.name.as_str().into()),
+        writes: writes.filter(|_| rules.stamped),
         ..rules
     })
 }

@@ -244,7 +244,8 @@ impl Inner {
         }
         // If it fails, the next command on the collection asks and gets the error.
         if let Ok(found) = collection::find(&self.cluster, database, name).await {
-            let rules = super::compose(setting.as_deref(), &found, !kind.keeps_ts);
+            let writes = self.known_writes(kind, &namespace, found.uuid, epoch);
+            let rules = super::compose(setting.as_deref(), &found, kind, writes);
             let until = self.lease.after(found.sent);
             self.cache
                 .put(namespace, &rules, Arc::new(found), epoch, until);

@@ -26,6 +26,9 @@ pub struct SettingsStatus {
     pub swept: u64,
     /// Documents from before the default that this Sundown has stamped.
     pub stamped: u64,
+    /// Updates that were sent without predicate, and those of them that failed and were sent again.
+    pub unfiltered: u64,
+    pub unfiltered_failed: u64,
 }
 
 // === impl RuleSettings ===
@@ -48,6 +51,8 @@ impl RuleSettings {
             passes: count(&inner.sweeper.passes),
             swept: count(&inner.sweeper.deleted),
             stamped: count(&inner.sweeper.stamped),
+            unfiltered: count(&inner.writes.unfiltered),
+            unfiltered_failed: count(&inner.writes.failed),
         }
     }
 

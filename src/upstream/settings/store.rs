@@ -11,6 +11,7 @@ use tokio::sync::OnceCell;
 use super::members::{self, Member};
 use super::record::SettingRecord;
 use crate::error::{Code, Error, Result};
+use crate::upstream::retry::is_of_failover;
 use crate::value::Millis;
 
 /// The database that holds the settings. Clients never see it.
@@ -36,6 +37,11 @@ pub(super) struct StoreKind {
     pub replicated: bool,
     /// It is a Sundown, which keeps `_ts` itself.
     pub keeps_ts: bool,
+    /// It refuses to apply `$pullAll` to a value that is no array, as MongoDB does.
+    pub checks_pull_all: bool,
+    /// Sundown talks to the node that stores the documents. It notices if that node loses its writes. Behind a router, or in
+    /// front of another database, it would not.
+    pub is_direct: bool,
 }
 
 /// The reply to a heartbeat.
@@ -158,13 +164,41 @@ impl SettingsStore {
         let ask = || async {
             let hello = self.run("admin", doc! {"hello": 1}).await?;
             let build = self.run("admin", doc! {"buildInfo": 1}).await?;
+            let is_router = hello.get_str("msg").is_ok_and(|msg| msg == "isdbgrid");
+            let keeps_ts = build.contains_key("sundown");
+            let engines = build.get_array("storageEngines").ok();
+            let is_mongod =
+                engines.is_some_and(|all| all.iter().any(|one| one.as_str() == Some("wiredTiger")));
             Ok(StoreKind {
-                replicated: hello.contains_key("setName")
-                    || hello.get_str("msg").is_ok_and(|msg| msg == "isdbgrid"),
-                keeps_ts: build.contains_key("sundown"),
+                replicated: hello.contains_key("setName") || is_router,
+                keeps_ts,
+                checks_pull_all: self.checks_pull_all().await?,
+                // A Sundown in front of yet another cluster would not let settings be stored there.
+                is_direct: keeps_ts || (is_mongod && !is_router),
             })
         };
         self.kind.get_or_try_init(ask).await.copied()
+    }
+
+    /// Tries a `$pullAll` that must fail: in the document that would be inserted, the field is a number.
+    async fn checks_pull_all(&self) -> Result<bool> {
+        let id = doc! {"_id": "pullAll"};
+        let mut query = id.clone();
+        query.insert("ttl", 1);
+        let command = doc! {
+            "update": STATE,
+            "updates": [{"q": query, "u": {"$pullAll": {"ttl": []}}, "upsert": true}],
+        };
+        match self.run_in_time(command).await {
+            Err(error) if error.code() == Code::BadValue => Ok(true),
+            Err(error) if is_of_failover(&error) => Err(error),
+            Err(_) => Ok(false),
+            Ok(_) => {
+                let delete = doc! {"delete": STATE, "deletes": [{"q": id, "limit": 1}]};
+                self.run_in_time(delete).await?;
+                Ok(false)
+            }
+        }
     }
 
     /// Writes the heartbeat of a Sundown, and a new version if it announces something. Returns the state of all.

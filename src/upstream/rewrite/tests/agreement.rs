@@ -81,7 +81,7 @@ fn has_ended(rules: &CollectionRules, document: &Document, now: Millis) -> bool 
         "{rules:?} {document}"
     );
     let by_id = DocBuf::from(doc! {"_id": 1});
-    if let Some(guess) = Guess::of_filter(Doc::EMPTY, by_id.as_doc(), rules, now) {
+    if let Some(guess) = Guess::of_filter(by_id.as_doc(), rules, now) {
         let guessed = matches(guess.alive(Doc::EMPTY));
         assert!(!(guessed && ended), "{rules:?} {document}");
         let is_usual = document.get_datetime("_sundown").is_ok() && !document.contains_key("ttl");

@@ -21,7 +21,7 @@ use crate::ttl::DefaultTtl;
 use crate::upstream::rewrite::{
     CursorRules, EndedPredicate, Moment, ViewCursors, ViewReply, expand, run,
 };
-use crate::upstream::{Ask, CollectionRules, DateRule, Lost, RuledView};
+use crate::upstream::{Ask, CollectionRules, DateRule, LastWrites, Lost, RuledView};
 use crate::value::{Doc, DocBuf, Millis};
 use crate::wire::Request;
 
@@ -78,6 +78,11 @@ fn rules(name: &str) -> CollectionRules {
     match name {
         "a" => stamped(10),
         "b" => stamped(-1),
+        // The last writes to these are remembered.
+        "seen" | "never" => CollectionRules {
+            writes: Some(Arc::<LastWrites>::default().of(name, [1; 16], 0)),
+            ..stamped(if name == "seen" { 1_000 } else { -1 })
+        },
         _ => CollectionRules {
             dates: vec![DateRule {
                 path: "at".into(),
@@ -89,7 +94,7 @@ fn rules(name: &str) -> CollectionRules {
     }
 }
 
-const COLLECTIONS: &[&str] = &["a", "b", "dates"];
+const COLLECTIONS: &[&str] = &["a", "b", "dates", "seen", "never"];
 
 /// Views: their name, what they are based on, their stages. The last one has a collation.
 fn views() -> Vec<(&'static str, RuledView)> {

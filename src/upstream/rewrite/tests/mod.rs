@@ -6,5 +6,6 @@ mod pipelines;
 mod reading;
 mod same_as_engine;
 mod sessions;
+mod unfiltered;
 mod world;
 mod writing;

@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::handler::{CallOutcome, Handler, Peer};
 use crate::ttl::DefaultTtl;
 use crate::upstream::rewrite::{CursorRules, Moment, Rulebook, run};
-use crate::upstream::{Ask, CollectionRules, DateRule, Lost};
+use crate::upstream::{Ask, CollectionRules, DateRule, LastWrites, Lost, Term};
 use crate::value::Millis;
 use crate::wire::Request;
 
@@ -27,6 +27,7 @@ pub struct World {
     pub now: i64,
     pub expose_ts: bool,
     pub cursors: CursorRules,
+    pub writes: Arc<LastWrites>,
 }
 
 /// The cluster that is asked, and what it was asked.
@@ -35,6 +36,7 @@ pub struct TestCluster {
     pub asked: Vec<Document>,
     /// Bodies as they came.
     pub bytes: Vec<Bytes>,
+    pub term: u64,
 }
 
 enum Server {
@@ -88,11 +90,13 @@ impl World {
                 server,
                 asked: Vec::new(),
                 bytes: Vec::new(),
+                term: 0,
             },
             book: Book::default(),
             now: START,
             expose_ts: false,
             cursors: CursorRules::default(),
+            writes: Arc::default(),
         }
     }
 
@@ -119,6 +123,12 @@ impl World {
                 ..CollectionRules::NONE
             },
         );
+    }
+
+    /// Lets the rules of a collection remember the last writes to its documents. A change of its settings makes it another one.
+    pub fn remember_writes(&mut self, collection: &str, touched: i64) {
+        let writes = self.writes.of(collection, [1; 16], touched);
+        self.change(collection, |rules| rules.writes = Some(writes));
     }
 
     pub fn date_index(&mut self, collection: &str, path: &str, seconds: i32) {
@@ -249,6 +259,10 @@ impl Rulebook for Book {
 // === impl TestCluster ===
 
 impl Ask for TestCluster {
+    fn term(&self) -> Term {
+        Term(self.term)
+    }
+
     async fn ask(&mut self, request: Request) -> Result<Bytes, Lost> {
         let mut whole = Document::from_reader(&request.body[..]).unwrap();
         for sequence in &request.sequences {
