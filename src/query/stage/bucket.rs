@@ -28,12 +28,11 @@ pub(super) fn parse(
         let given = option.value();
         match option.name() {
             "groupBy" => {
-                let wanted = (40202, "$bucket", "an expression");
-                by = Some(group_by(given, context, wanted)?);
+                by = Some(expression(given, (40202, "$bucket", "an expression"))?);
             }
             "boundaries" => boundaries = Some(parse_boundaries(option, context)?),
             "default" => default = Some(parse_default(given, context)?),
-            "output" => output = Some(parse_output(option, context)?),
+            "output" => output = Some(output_object(option, 40196, "$bucket")?),
             _ => return Err(option.refuse(40197, "Unrecognized option to $bucket: {}.")),
         }
     }
@@ -44,11 +43,13 @@ pub(super) fn parse(
         ));
     };
     check_default(default.as_ref(), &boundaries)?;
-    check_constant(&by, default.as_ref(), &boundaries, context.scope)?;
+    // MongoDB parses the `$group` that it makes of the stage: first the fields of `output`, then the key.
     let fields = match output {
-        Some(fields) => fields,
+        Some(output) => parse_output(output, context)?,
         None => GroupFields::count("count")?,
     };
+    let by = Expr::parse(by, context.scope)?;
+    check_constant(&by, default.as_ref(), &boundaries, context.scope)?;
     let buckets = Buckets {
         by,
         boundaries,
@@ -65,37 +66,30 @@ pub(super) fn parse(
     Ok(())
 }
 
-/// Parses the field `groupBy`. `wanted` holds the code, the stage and the wording of its error.
-pub(super) fn group_by(
-    given: ValueRef<'_>,
-    context: &StageContext<'_>,
+/// Returns the field `groupBy`, if it can be an expression. `wanted` holds the code, the stage and the wording of the error.
+pub(super) fn expression<'v>(
+    given: ValueRef<'v>,
     (code, stage, what): (i32, &str, &str),
-) -> Result<Expr> {
-    if !is_expression(given) {
-        return Err(Error::location(
+) -> Result<ValueRef<'v>> {
+    match is_expression(given) {
+        true => Ok(given),
+        false => Err(Error::location(
             code,
             format!(
                 "The {stage} 'groupBy' field must be defined as a $-prefixed path or {what}, but found: {given}."
             ),
-        ));
+        )),
     }
-    Expr::parse(given, context.scope)
 }
 
-/// Parses the field `output`. `words` is the message if it is not an object.
-pub(super) fn output(
-    option: Arg<'_>,
-    context: &StageContext<'_>,
-    code: i32,
-    words: &str,
-) -> Result<GroupFields> {
-    let fields = option.expect(ValueRef::as_doc, code, words)?;
-    GroupFields::parse(fields, context.scope)
+/// Returns the field `output`, which must be an object.
+pub(super) fn output_object<'v>(option: Arg<'v>, code: i32, stage: &str) -> Result<Doc<'v>> {
+    let words = format!("The {stage} 'output' field must be an object, but found type: {{}}.");
+    option.expect(ValueRef::as_doc, code, &words)
 }
 
-fn parse_output(option: Arg<'_>, context: &StageContext<'_>) -> Result<GroupFields> {
-    let words = "The $bucket 'output' field must be an object, but found type: {}.";
-    let fields = output(option, context, 40196, words)?;
+fn parse_output(output: Doc<'_>, context: &StageContext<'_>) -> Result<GroupFields> {
+    let fields = GroupFields::parse(output, context.scope)?;
     if fields.has("_id") {
         return Err(Error::location(
             15948,

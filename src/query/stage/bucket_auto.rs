@@ -57,12 +57,13 @@ pub(super) fn parse(
         match option.name() {
             "groupBy" => {
                 let wanted = (40239, "$bucketAuto", "an expression object");
-                by = Some(bucket::group_by(option.value(), context, wanted)?);
+                let given = bucket::expression(option.value(), wanted)?;
+                by = Some(Expr::parse(given, context.scope)?);
             }
             "buckets" => buckets = Some(parse_buckets(option)?),
             "output" => {
-                let words = "The $bucketAuto 'output' field must be an object, but found type: {}.";
-                output = Some(bucket::output(option, context, 40244, words)?);
+                let fields = bucket::output_object(option, 40244, "$bucketAuto")?;
+                output = Some(GroupFields::parse(fields, context.scope)?);
             }
             "granularity" => {
                 let words =
@@ -79,6 +80,10 @@ pub(super) fn parse(
             "$bucketAuto requires 'groupBy' and 'buckets' to be specified.",
         ));
     };
+    if buckets < 1 {
+        let words = "The $bucketAuto 'buckets' field must be greater than 0, but found: {}";
+        return Err(Error::found(40243, words, &buckets.to_string()));
+    }
     let fields = match output {
         Some(fields) if fields.len() > 0 => fields,
         _ => GroupFields::count("count")?,
@@ -95,18 +100,13 @@ pub(super) fn parse(
 fn parse_buckets(option: Arg<'_>) -> Result<i32> {
     let words = "The $bucketAuto 'buckets' field must be a numeric value, but found type: {}.";
     let number = option.expect(ValueRef::as_num, 40241, words)?;
-    let integer = number
+    number
         .to_i64_exact()
         .and_then(|integer| i32::try_from(integer).ok())
         .ok_or_else(|| {
             let words = "The $bucketAuto 'buckets' field must be representable as a 32-bit integer, but found {}.";
             Error::found(40242, words, &option.value().to_string())
-        })?;
-    if integer < 1 {
-        let words = "The $bucketAuto 'buckets' field must be greater than 0, but found: {}";
-        return Err(Error::found(40243, words, &integer.to_string()));
-    }
-    Ok(integer)
+        })
 }
 
 // === impl BucketAuto ===

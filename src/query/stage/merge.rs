@@ -46,14 +46,20 @@ pub enum WhenNotMatched {
     Fail,
 }
 
-/// The options as given, before most of them are checked.
+/// The options, each checked for itself.
 #[derive(Default)]
 struct MergeOptions<'a> {
     into: Option<CollectionName>,
-    on: Option<ValueRef<'a>>,
-    let_vars: Option<Arg<'a>>,
-    matched: Option<Arg<'a>>,
-    not_matched: Option<Arg<'a>>,
+    on: Option<Vec<&'a str>>,
+    let_vars: Option<Doc<'a>>,
+    matched: Option<Matched<'a>>,
+    not_matched: Option<WhenNotMatched>,
+}
+
+/// The option `whenMatched`.
+enum Matched<'a> {
+    Mode(WhenMatched),
+    Pipeline(Doc<'a>),
 }
 
 // === impl Merge ===
@@ -85,15 +91,13 @@ pub(super) fn parse(
 ) -> Result<()> {
     let given = MergeOptions::read(value, context)?;
     let into = required(given.into, "$merge", "into")?;
-    let on = match given.on {
-        None => vec!["_id".into()],
-        Some(on) => parse_on(on)?,
-    };
-    let not_matched = parse_not_matched(given.not_matched)?;
-    let let_vars = given.let_vars.map_or(Ok(None), |let_vars| let_vars.doc())?;
-    let (when_matched, let_vars) = parse_matched(given.matched, let_vars, context)?;
-    let allowed = match when_matched {
-        WhenMatched::KeepExisting | WhenMatched::Fail => not_matched == WhenNotMatched::Insert,
+    check_target(&into)?;
+    let matched = given.matched.unwrap_or(Matched::Mode(WhenMatched::Merge));
+    let not_matched = given.not_matched.unwrap_or(WhenNotMatched::Insert);
+    let allowed = match matched {
+        Matched::Mode(WhenMatched::KeepExisting | WhenMatched::Fail) => {
+            not_matched == WhenNotMatched::Insert
+        }
         _ => true,
     };
     if !allowed {
@@ -102,19 +106,34 @@ pub(super) fn parse(
             "Combination of {'whenMatched', 'whenNotMatched'} modes is not supported in $merge stage",
         ));
     }
-    check_target(&into)?;
-    if is_internal(&into.db) && into.db != context.db {
-        return Err(Error::location(
-            31320,
-            format!("Cannot $merge to internal database: {}", into.db),
-        ));
-    }
+    let on = given.on.map_or(Ok(vec!["_id".into()]), check_on)?;
     if is_system(&into.coll) {
         return Err(Error::location(
             31319,
             format!("Cannot $merge to special collection: {}", into.coll),
         ));
     }
+    if is_internal(&into.db) && into.db != context.db {
+        return Err(Error::location(
+            31320,
+            format!("Cannot $merge to internal database: {}", into.db),
+        ));
+    }
+    let (when_matched, let_vars) = match matched {
+        Matched::Pipeline(stages) => {
+            // MongoDB adds the row itself to the variables only where it may insert it.
+            let has_new = given.let_vars.is_none_or(|vars| vars.has("new"))
+                || not_matched == WhenNotMatched::Insert;
+            parse_update(stages, given.let_vars, has_new, context)?
+        }
+        Matched::Mode(_) if given.let_vars.is_some() => {
+            return Err(Error::location(
+                51199,
+                "Cannot use 'let' variables with 'whenMatched' mode other than a pipeline",
+            ));
+        }
+        Matched::Mode(mode) => (mode, Lets::new()),
+    };
     push(writes(Output::Merge(Arc::new(Merge {
         into,
         on,
@@ -163,11 +182,10 @@ fn parse_into(value: ValueRef<'_>, context: &StageContext<'_>) -> Result<Collect
     Ok(CollectionName::new(db, coll))
 }
 
-fn parse_on(value: ValueRef<'_>) -> Result<Vec<Box<str>>> {
-    let mut fields: Vec<Box<str>> = Vec::new();
-    let mut names = AHashSet::new();
+fn parse_on(value: ValueRef<'_>) -> Result<Vec<&str>> {
+    let mut fields = Vec::new();
     match value.ty() {
-        Type::String => fields.push(value.as_str().unwrap_or_default().into()),
+        Type::String => fields.push(value.as_str().unwrap_or_default()),
         Type::Array => {
             for elem in value.as_array().into_iter().flatten() {
                 let field = elem.value.as_str().ok_or_else(|| {
@@ -179,13 +197,7 @@ fn parse_on(value: ValueRef<'_>) -> Result<Vec<Box<str>>> {
                         ),
                     )
                 })?;
-                if !names.insert(field) {
-                    return Err(Error::location(
-                        31465,
-                        format!("Found a duplicate field '{field}' in $merge 'on'"),
-                    ));
-                }
-                fields.push(field.into());
+                fields.push(field);
             }
             if fields.is_empty() {
                 return Err(Error::location(
@@ -204,45 +216,46 @@ fn parse_on(value: ValueRef<'_>) -> Result<Vec<Box<str>>> {
             ));
         }
     }
-    for field in &fields {
-        FieldPath::parse(field)?;
-    }
     Ok(fields)
 }
 
-fn parse_not_matched(option: Option<Arg<'_>>) -> Result<WhenNotMatched> {
-    let Some(option) = option else {
-        return Ok(WhenNotMatched::Insert);
-    };
+/// Checks that the fields are paths, and that none occurs twice.
+fn check_on(fields: Vec<&str>) -> Result<Vec<Box<str>>> {
+    let mut names = AHashSet::new();
+    for field in &fields {
+        FieldPath::parse(field)?;
+        if !names.insert(*field) {
+            return Err(Error::location(
+                31465,
+                format!("Found a duplicate field '{field}' in $merge 'on'"),
+            ));
+        }
+    }
+    Ok(fields.into_iter().map(Box::from).collect())
+}
+
+fn parse_not_matched(option: Arg<'_>) -> Result<Option<WhenNotMatched>> {
     Ok(match option.str()? {
-        None | Some("insert") => WhenNotMatched::Insert,
-        Some("discard") => WhenNotMatched::Discard,
-        Some("fail") => WhenNotMatched::Fail,
+        None => None,
+        Some("insert") => Some(WhenNotMatched::Insert),
+        Some("discard") => Some(WhenNotMatched::Discard),
+        Some("fail") => Some(WhenNotMatched::Fail),
         Some(other) => return Err(option.not_a_value(other)),
     })
 }
 
 type Lets = Vec<(Box<str>, Expr)>;
 
-fn parse_matched(
-    option: Option<Arg<'_>>,
-    let_vars: Option<Doc<'_>>,
-    context: &StageContext<'_>,
-) -> Result<(WhenMatched, Lets)> {
-    let mode = match option {
-        None => WhenMatched::Merge,
-        Some(option) => match option.value().as_array() {
-            Some(stages) => return parse_update(stages, let_vars, context),
-            None => parse_mode(option)?,
-        },
+fn parse_matched(option: Arg<'_>) -> Result<Matched<'_>> {
+    let Some(stages) = option.value().as_array() else {
+        return parse_mode(option).map(Matched::Mode);
     };
-    if let_vars.is_some() {
-        return Err(Error::location(
-            51199,
-            "Cannot use 'let' variables with 'whenMatched' mode other than a pipeline",
-        ));
+    match stages.iter().all(|stage| stage.value.as_doc().is_some()) {
+        true => Ok(Matched::Pipeline(stages)),
+        false => Err(Error::type_mismatch(
+            "Each element of the 'pipeline' array must be an object",
+        )),
     }
-    Ok((mode, Vec::new()))
 }
 
 fn parse_mode(option: Arg<'_>) -> Result<WhenMatched> {
@@ -256,10 +269,11 @@ fn parse_mode(option: Arg<'_>) -> Result<WhenMatched> {
     })
 }
 
-/// Parses `whenMatched` as a pipeline, and the variables that it uses.
+/// Parses `whenMatched` as a pipeline, and the variables that it uses: those of `let`, and the row if `has_new` is set.
 fn parse_update(
     stages: Doc<'_>,
     let_vars: Option<Doc<'_>>,
+    has_new: bool,
     context: &StageContext<'_>,
 ) -> Result<(WhenMatched, Lets)> {
     let mut bound = Lets::new();
@@ -281,15 +295,12 @@ fn parse_update(
         bound.push((elem.name().into(), value));
     }
     let names = bound.iter().map(|(name, _)| &**name);
+    // The row has its slot in any case. No variable can have the empty name.
+    let new = if has_new { "new" } else { "" };
     let scope = context
         .scope
-        .with(std::iter::once("new").chain(names))
+        .with(std::iter::once(new).chain(names))
         .of_update();
-    if stages.iter().any(|stage| stage.value.as_doc().is_none()) {
-        return Err(Error::type_mismatch(
-            "Each element of the 'pipeline' array must be an object",
-        ));
-    }
     let stages = Value::new(Type::Array, stages.bytes());
     Ok((WhenMatched::Pipeline { stages, scope }, bound))
 }
@@ -312,10 +323,10 @@ impl<'a> MergeOptions<'a> {
         for option in fields("$merge", spec) {
             match option.name() {
                 "into" => given.into = Some(parse_into(option.value(), context)?),
-                "on" => given.on = Some(option.value()),
-                "let" => given.let_vars = Some(option),
-                "whenMatched" => given.matched = Some(option),
-                "whenNotMatched" => given.not_matched = Some(option),
+                "on" => given.on = Some(parse_on(option.value())?),
+                "let" => given.let_vars = option.doc()?,
+                "whenMatched" => given.matched = Some(parse_matched(option)?),
+                "whenNotMatched" => given.not_matched = parse_not_matched(option)?,
                 // mongos sends these to shards.
                 "targetCollectionVersion" | "allowMergeOnNullishValues" => {}
                 _ => return Err(option.unknown()),
