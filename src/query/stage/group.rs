@@ -26,6 +26,8 @@ pub(super) enum Key {
     Value(Expr),
     /// A document with this single field, which becomes null if its value is missing.
     SoleField(Box<str>, Expr),
+    /// A document with several fields. Undefined counts as a missing value of a field.
+    Fields(Expr),
     Buckets(super::bucket::Buckets),
 }
 
@@ -96,10 +98,10 @@ fn parse_id(value: ValueRef<'_>, scope: &Scope) -> Result<Key> {
         }
     }
     let expr = Expr::parse(value, scope)?;
-    let sole = plain.filter(|doc| doc.count() == 1);
-    Ok(match sole.and_then(|doc| doc.first()) {
-        Some(field) => Key::SoleField(field.name().into(), expr),
-        None => Key::Value(expr),
+    Ok(match plain.map(|doc| (doc.count(), doc.first())) {
+        Some((1, Some(field))) => Key::SoleField(field.name().into(), expr),
+        Some(_) if expr.as_const().is_none() => Key::Fields(expr),
+        _ => Key::Value(expr),
     })
 }
 
@@ -115,6 +117,18 @@ fn as_shown(id: ValueRef<'_>) -> Value {
         }
         _ => id.to_value(),
     }
+}
+
+fn has_undefined(doc: Doc<'_>) -> bool {
+    doc.iter().any(|elem| elem.value.ty() == Type::Undefined)
+}
+
+fn without_undefined(doc: Doc<'_>) -> DocBuf {
+    DocBuf::build(|out| {
+        for elem in doc.iter().filter(|elem| elem.value.ty() != Type::Undefined) {
+            out.put(elem.name(), elem.value);
+        }
+    })
 }
 
 fn sole_null(name: &str) -> Value {
@@ -282,13 +296,13 @@ impl StageOp for Group {
 
     /// Covers the count that drivers send: `{_id: 1, n: {$sum: 1}}`.
     fn only_counts(&self) -> bool {
-        matches!(&self.key, Key::Value(expr) | Key::SoleField(_, expr) if !expr.reads_document())
+        matches!(&self.key, Key::Value(expr) | Key::SoleField(_, expr) | Key::Fields(expr) if !expr.reads_document())
             && !self.fields.reads_document()
     }
 
     fn survey(&self, survey: &mut Survey<'_>) {
         match &self.key {
-            Key::Value(expr) | Key::SoleField(_, expr) => survey.expr(expr),
+            Key::Value(expr) | Key::SoleField(_, expr) | Key::Fields(expr) => survey.expr(expr),
             Key::Buckets(buckets) => buckets.survey(survey),
         }
         self.fields.survey(survey);
@@ -296,7 +310,7 @@ impl StageOp for Group {
 
     /// Rows of one group have equal keys, so a condition on the key keeps or drops them together.
     fn origin(&self, path: &Path) -> PathOrigin {
-        let (Key::Value(key) | Key::SoleField(_, key)) = &self.key else {
+        let (Key::Value(key) | Key::SoleField(_, key) | Key::Fields(key)) = &self.key else {
             return PathOrigin::Computed;
         };
         let (source, names) = match key {
@@ -328,7 +342,7 @@ impl GroupRows {
         let width = self.stage.fields.len();
         for row in self.batch.iter() {
             let id = match &self.stage.key {
-                Key::Value(expr) => expr.eval(row.doc, cx.vars)?,
+                Key::Value(expr) | Key::Fields(expr) => expr.eval(row.doc, cx.vars)?,
                 Key::SoleField(name, expr) => {
                     let id = expr.eval(row.doc, cx.vars)?;
                     match id.as_ref().as_doc() {
@@ -341,7 +355,17 @@ impl GroupRows {
             // A missing key belongs to the null group.
             let id = id.as_ref().or_null();
             self.scratch.clear();
-            key::encode(id, false, &mut self.scratch);
+            match (&self.stage.key, id.as_doc()) {
+                (Key::Fields(_), Some(doc)) if has_undefined(doc) => {
+                    let without = without_undefined(doc);
+                    key::encode(
+                        ValueRef::document(without.as_doc()),
+                        false,
+                        &mut self.scratch,
+                    );
+                }
+                _ => key::encode(id, false, &mut self.scratch),
+            }
             let number = match self.numbers.get(self.scratch.as_slice()) {
                 Some(&number) => number as usize,
                 None => {
