@@ -1,7 +1,7 @@
 //! Pulling batches: a stage at run time, and the context of every pull.
 
 use super::{RowBatch, Sources};
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::query::Vars;
 
 /// A running stage, or the source before the first one. It owns its input and holds no lock between two calls.
@@ -54,6 +54,13 @@ pub struct PipelineLimits {
 /// A source without rows: the input of a stage that has rows of its own.
 pub struct Empty;
 
+/// Passes on the rows that a stage made before it failed, and then the failure. In MongoDB a row goes through all stages
+/// before the next one is read, so a later stage that fails with an earlier row fails first.
+pub(super) struct RowsBeforeFailure {
+    rows: Box<dyn Rows>,
+    failure: Option<Error>,
+}
+
 // === impl RowContext ===
 
 impl RowContext<'_> {
@@ -99,7 +106,42 @@ impl PipelineLimits {
     }
 }
 
+// === impl RowsBeforeFailure ===
+
+impl RowsBeforeFailure {
+    pub fn new(rows: Box<dyn Rows>) -> Box<dyn Rows> {
+        Box::new(Self {
+            rows,
+            failure: None,
+        })
+    }
+}
+
 // === impl Rows ===
+
+impl Rows for RowsBeforeFailure {
+    fn fill(&mut self, cx: &mut RowContext<'_>, out: &mut RowBatch) -> Result<Flow> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
+        let before = out.len();
+        match self.rows.fill(cx, out) {
+            // An operation that must end does not work on.
+            Err(failure)
+                if out.len() > before
+                    && !matches!(failure.code(), Code::Interrupted | Code::MaxTimeMSExpired) =>
+            {
+                self.failure = Some(failure);
+                Ok(Flow::More)
+            }
+            filled => filled,
+        }
+    }
+
+    fn suspend(&mut self) -> usize {
+        self.rows.suspend()
+    }
+}
 
 impl Rows for Empty {
     fn fill(&mut self, _: &mut RowContext<'_>, _: &mut RowBatch) -> Result<Flow> {
