@@ -81,6 +81,13 @@ impl RowBatch {
         self.bytes.capacity() + self.ends.capacity() * size_of::<RowEnd>()
     }
 
+    /// Makes room for a large row, so that the buffer is not copied while it grows.
+    pub fn reserve(&mut self, bytes: usize) {
+        if bytes > TARGET_BYTES {
+            self.bytes.reserve_exact(bytes);
+        }
+    }
+
     pub fn len(&self) -> usize {
         self.ends.len()
     }

@@ -35,16 +35,27 @@ struct LookupRows {
     found: RowBatch,
     /// The elements of the array for every row, if they do not depend on the row. They are valid only for the command that found them.
     /// Comparing `now` is not enough, because a TTL rule may have changed between two commands with the same `now`.
-    same: Option<(u32, Vec<u8>)>,
+    same: Option<(u32, JoinedDocuments)>,
 }
 
 /// A pipeline that runs for one row.
 struct RowPipeline {
     rows: Box<dyn Rows>,
     vars: Option<Vars>,
-    elements: Vec<u8>,
+    joined: JoinedDocuments,
+}
+
+/// The documents of an array, in blocks: one growing buffer would be copied whenever it is full, and nested lookups join
+/// documents of many megabytes.
+#[derive(Default)]
+struct JoinedDocuments {
+    blocks: Vec<Vec<u8>>,
+    len: usize,
     count: u32,
 }
+
+/// A block takes no further documents from this size on.
+const BLOCK: usize = 1024 * 1024;
 
 /// Rows that are already in memory.
 struct BufferedRows(RowBatch);
@@ -188,9 +199,9 @@ impl LookupRows {
             self.inner = Some(inner);
             return Ok(false);
         }
-        emit(&stage.into, row, &inner.elements, out);
+        emit(&stage.into, row, &inner.joined, out);
         if stage.is_uncorrelated() {
-            self.same = Some((cx.sources.command(), inner.elements));
+            self.same = Some((cx.sources.command(), inner.joined));
         }
         Ok(true)
     }
@@ -219,11 +230,15 @@ fn join_at_once(
     })
 }
 
-/// Appends the row with an array of these elements.
-fn emit(into: &Path, row: Row<'_>, elements: &[u8], out: &mut RowBatch) {
+/// Appends the row with an array of these documents.
+fn emit(into: &Path, row: Row<'_>, joined: &JoinedDocuments, out: &mut RowBatch) {
+    out.reserve(row.doc.bytes().len() + joined.len + into.as_str().len() + 64);
     let _ = out.push_with(row.origin, |bytes| {
         into.put_with(row.doc, bytes, |builder, name| {
-            builder.array(name).put_body(elements);
+            let mut array = builder.array(name);
+            for block in &joined.blocks {
+                array.put_body(block);
+            }
         });
         Ok::<_, ()>(true)
     });
@@ -240,6 +255,33 @@ fn check_joined(size: usize, from: &CollectionName) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+// === impl JoinedDocuments ===
+
+impl JoinedDocuments {
+    fn push(&mut self, doc: Doc<'_>) {
+        let length = doc.bytes().len();
+        let is_full = |block: &Vec<u8>| !block.is_empty() && block.len() + length > BLOCK;
+        if self.blocks.last().is_none_or(is_full) {
+            self.blocks.push(Vec::new());
+        }
+        if let Some(block) = self.blocks.last_mut() {
+            let before = block.len();
+            if length >= BLOCK {
+                block.reserve_exact(length + 16);
+            }
+            ArrayBuilder::element(block, self.count, |out| {
+                out.extend_from_slice(doc.bytes());
+            });
+            self.len += block.len() - before;
+            self.count += 1;
+        }
+    }
+
+    fn held(&self) -> usize {
+        self.blocks.iter().map(Vec::capacity).sum()
+    }
 }
 
 // === impl RowPipeline ===
@@ -313,8 +355,7 @@ impl RowPipeline {
         Ok(Some(Self {
             rows,
             vars,
-            elements: Vec::new(),
-            count: 0,
+            joined: JoinedDocuments::default(),
         }))
     }
 
@@ -332,12 +373,9 @@ impl RowPipeline {
             for row in found.iter() {
                 // Nested lookups multiply, so the limit is tested before the memory is taken.
                 if let Some(from) = from {
-                    check_joined(self.elements.len() + row.doc.bytes().len(), from)?;
+                    check_joined(self.joined.len + row.doc.bytes().len(), from)?;
                 }
-                ArrayBuilder::element(&mut self.elements, self.count, |out| {
-                    out.extend_from_slice(row.doc.bytes());
-                });
-                self.count += 1;
+                self.joined.push(row.doc);
             }
             match flow {
                 Flow::End => return Ok(true),
@@ -349,7 +387,7 @@ impl RowPipeline {
 
     fn suspend(&mut self) -> usize {
         let vars = self.vars.as_ref().map_or(0, Vars::held);
-        self.elements.capacity() + vars + self.rows.suspend()
+        self.joined.held() + vars + self.rows.suspend()
     }
 }
 
