@@ -3,7 +3,7 @@
 
 use super::args::{bool_val, count_val, int_val, integral_i32, show};
 use super::substring::optional;
-use super::{Env, Expr, ExprCall};
+use super::{Env, ExprCall};
 use crate::error::{Error, Result};
 use crate::value::{ArrayBuilder, Doc, Type, Val, Value, ValueRef, check_computed, equal};
 
@@ -273,22 +273,31 @@ pub fn in_<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     }
 }
 
+/// Returns the error of MongoDB's optimiser for an `$indexOfArray` whose first operand is a constant of another type. It
+/// comes before any document is read, though other operands are no constants.
+pub fn constant_is_no_array(call: &ExprCall) -> Option<Error> {
+    let array = call.args.first()?.as_const()?;
+    let all_constant = call.args.iter().all(|arg| arg.as_const().is_some());
+    if all_constant || array.is_nullish() || array.ty() == Type::Array {
+        return None;
+    }
+    Some(Error::location(
+        50809,
+        format!(
+            "First operand of $indexOfArray must be an array. First argument is of type: {}",
+            array.ty().alias()
+        ),
+    ))
+}
+
 pub fn index_of_array<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let array = call.arg(0, env)?;
     if array.as_ref().is_nullish() {
         return Ok(Val::NULL);
     }
     let Some(elements) = array.as_ref().as_array() else {
-        // mongod checks a constant before it reads any document.
-        let is_constant = |arg: &Expr| matches!(arg, Expr::Const(_));
-        if call.args.first().is_some_and(is_constant) && !call.args.iter().all(is_constant) {
-            return Err(Error::location(
-                50809,
-                format!(
-                    "First operand of $indexOfArray must be an array. First argument is of type: {}",
-                    array.ty().alias()
-                ),
-            ));
+        if let Some(error) = constant_is_no_array(call) {
+            return Err(error);
         }
         return Err(Error::location(
             40090,

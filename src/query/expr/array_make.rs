@@ -4,7 +4,7 @@ use super::args::{ExprArgument, integral_i32, show};
 use super::array::items;
 use super::node::{Expr, ExprCall, ExprOp, OperatorFolding};
 use super::{Env, LiveValues, fuel};
-use crate::args::ArgumentError;
+use crate::args::{ArgumentError, named_as};
 use crate::error::{Code, Error, Result};
 use crate::value::{ArrayBuilder, Val, Value, ValueRef, check_computed};
 
@@ -83,7 +83,17 @@ pub fn range<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
 }
 
 pub fn zip(arg: ExprArgument<'_>) -> Result<Expr> {
-    let [inputs, defaults, longest] = arg.named(
+    let (mut inputs, mut defaults, mut longest) = (Vec::new(), Vec::new(), false);
+    let list = |into: &mut Vec<Expr>, value: ValueRef<'_>, number, words| -> Result<()> {
+        let array = value.as_array();
+        let array = array.ok_or_else(|| Error::found(number, words, value.ty().alias()))?;
+        for item in items(array) {
+            into.push(arg.operand(item)?);
+        }
+        Ok(())
+    };
+    named_as(
+        arg.value,
         ["inputs", "defaults", "useLongestLength"],
         |wrong| match wrong {
             ArgumentError::NotAnObject(ty) => {
@@ -95,26 +105,25 @@ pub fn zip(arg: ExprArgument<'_>) -> Result<Expr> {
                 (34464, format!("$zip found an unknown argument: {field}"))
             }
         },
+        |name, value| match name {
+            "inputs" => {
+                let words = "inputs must be an array of expressions, found {}";
+                list(&mut inputs, value, 34461, words)
+            }
+            "defaults" => {
+                let words = "defaults must be an array of expressions, found {}";
+                list(&mut defaults, value, 34462, words)
+            }
+            _ => {
+                // MongoDB names the type of the whole argument.
+                let words = "useLongestLength must be a bool, found object";
+                longest = value
+                    .as_bool()
+                    .ok_or_else(|| Error::location(34463, words))?;
+                Ok(())
+            }
+        },
     )?;
-    let list = |value: Option<ValueRef<'_>>, number, words| -> Result<Vec<Expr>> {
-        let Some(value) = value else {
-            return Ok(Vec::new());
-        };
-        let array = value.as_array();
-        let array = array.ok_or_else(|| Error::found(number, words, value.ty().alias()))?;
-        items(array).map(|item| arg.operand(item)).collect()
-    };
-    let words = "inputs must be an array of expressions, found {}";
-    let inputs = list(inputs.value(), 34461, words)?;
-    let words = "defaults must be an array of expressions, found {}";
-    let defaults = list(defaults.value(), 34462, words)?;
-    let longest = match longest.value() {
-        None => false,
-        Some(value) => value.as_bool().ok_or_else(|| {
-            let words = "useLongestLength must be a bool, found {}";
-            Error::found(34463, words, value.ty().alias())
-        })?,
-    };
     if inputs.is_empty() {
         return Err(Error::location(
             34465,

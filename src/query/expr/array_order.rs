@@ -30,6 +30,7 @@ struct TakeN {
 type Take = fn(usize, Doc<'_>) -> Result<Val<'static>>;
 
 pub fn sort_array(arg: ExprArgument<'_>) -> Result<Expr> {
+    let mut order = None;
     let [input, by] = named_as(
         arg.value,
         ["input", "sortBy"],
@@ -39,15 +40,20 @@ pub fn sort_array(arg: ExprArgument<'_>) -> Result<Expr> {
         }),
         |name, value| match name {
             "input" => arg.operand(value),
-            _ => Ok(Expr::Const(value.to_value())),
+            _ => {
+                order = Some(parse_order(value)?);
+                Ok(Expr::Const(value.to_value()))
+            }
         },
     )?;
-    let (input, by) = (input.required()?, by.required()?);
-    let order = order(by.as_const().unwrap_or(ValueRef::MISSING))?;
-    Ok(Expr::op(SortArray { input, order }))
+    let input = input.required()?;
+    match order {
+        Some(order) => Ok(Expr::op(SortArray { input, order })),
+        None => by.required(),
+    }
 }
 
-fn order(by: ValueRef<'_>) -> Result<ElementOrder> {
+fn parse_order(by: ValueRef<'_>) -> Result<ElementOrder> {
     let Some(fields) = by.as_doc() else {
         if !by.ty().is_number() {
             return Err(Error::location(

@@ -222,7 +222,12 @@ impl Expr {
                         found = expr.failure();
                     }
                 });
-                found
+                found.or_else(|| match self {
+                    Self::Call(call) if call.name == "$indexOfArray" => {
+                        super::array::constant_is_no_array(call)
+                    }
+                    _ => None,
+                })
             }
         }
     }

@@ -90,6 +90,12 @@ fn parse(arg: ExprArgument<'_>, wanted: MatchesWanted) -> Result<Expr> {
 
 /// Compiles the pattern. `None` means that it is null.
 fn pattern(name: &str, regex: ValueRef<'_>, options: ValueRef<'_>) -> Result<Option<Pattern>> {
+    if !(regex.is_nullish() || matches!(regex.ty(), Type::String | Type::Regex)) {
+        return Err(Error::location(
+            51105,
+            format!("{name} needs 'regex' to be of type string or regex"),
+        ));
+    }
     let given = match options.as_str() {
         Some(text) => Some(text),
         None if options.is_nullish() => None,
@@ -117,13 +123,7 @@ fn pattern(name: &str, regex: ValueRef<'_>, options: ValueRef<'_>) -> Result<Opt
             }
             (source, given.unwrap_or(inline_options))
         }
-        _ if regex.is_nullish() => ("", given.unwrap_or_default()),
-        _ => {
-            return Err(Error::location(
-                51105,
-                format!("{name} needs 'regex' to be of type string or regex"),
-            ));
-        }
+        _ => ("", given.unwrap_or_default()),
     };
     if source.contains('\0') {
         return Err(Error::location(

@@ -17,7 +17,7 @@ pub fn substr_bytes<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let length = call.arg(2, env)?;
     let text = coerce(text.as_ref())?;
     let number = |value: ValueRef<'_>, code, what: &str| {
-        let num = value.as_num().ok_or_else(|| {
+        value.as_num().ok_or_else(|| {
             Error::location(
                 code,
                 format!(
@@ -26,7 +26,9 @@ pub fn substr_bytes<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
                     value.ty().alias()
                 ),
             )
-        })?;
+        })
+    };
+    let integer = |num: Num| {
         let integer = match num {
             // A decimal is rounded, and a double is truncated.
             Num::Decimal(decimal) => decimal.to_i64_round(),
@@ -38,12 +40,16 @@ pub fn substr_bytes<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
             (None, Num::Decimal(_)) => Ok(i64::MIN),
             (None, _) => Err(Error::location(
                 31109,
-                format!("Can't coerce out of range value {} to long", show(value)),
+                format!(
+                    "Can't coerce out of range value {} to long",
+                    show(num.to_value().as_ref())
+                ),
             )),
         }
     };
     let start = number(start.as_ref(), 16034, "starting index")?;
     let length = number(length.as_ref(), 16035, "length")?;
+    let start = integer(start)?;
     let Ok(start) = usize::try_from(start) else {
         return Err(Error::location(
             50752,
@@ -54,7 +60,7 @@ pub fn substr_bytes<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
         ));
     };
     // A negative length means the rest of the string.
-    let end = match usize::try_from(length) {
+    let end = match usize::try_from(integer(length)?) {
         Ok(length) => start.saturating_add(length),
         Err(_) => usize::MAX,
     };

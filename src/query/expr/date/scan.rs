@@ -43,8 +43,9 @@ pub fn date_from_string(arg: ExprArgument<'_>) -> Result<Expr> {
         text: arg.operand(text.required()?)?,
         format: format_arg(format.value(), SPECIFIERS, arg)?,
         zone: ZoneArg::parse(zone.value(), arg)?,
-        on_error: arg.optional(on_error.value())?,
+        // MongoDB parses them in this order.
         on_null: arg.optional(on_null.value())?,
+        on_error: arg.optional(on_error.value())?,
     };
     Ok(operator(from_string, |from_string| {
         from_string.zone.check()

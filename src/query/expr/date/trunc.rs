@@ -159,12 +159,13 @@ impl ExprOp for Trunc {
         match truncated(millis, unit, size, &zone, first_day) {
             Some(millis) => Ok(Val::Own(Value::date(millis))),
             None => {
-                let code = match unit {
-                    Unit::Year | Unit::Quarter | Unit::Month => 5439006,
-                    Unit::Week | Unit::Day => 5439005,
-                    _ => 5439002,
+                let (code, words) = match unit {
+                    Unit::Year | Unit::Quarter | Unit::Month | Unit::Week | Unit::Day => {
+                        (5439006, "dateTrunc unsupported binSize value")
+                    }
+                    _ => (5439002, "dateTrunc overflowed"),
                 };
-                Err(Error::location(code, "dateTrunc unsupported binSize value"))
+                Err(Error::location(code, words))
             }
         }
     }
