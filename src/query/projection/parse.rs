@@ -239,15 +239,18 @@ impl Parser<'_> {
             self.has_meta = true;
             return add(parent, path, meta(first.value)?);
         }
+        // MongoDB knows `$elemMatch`, but not as an expression. The expression parser rejects it.
+        if name == "$elemMatch" {
+            return Expr::parse(value, self.scope).map(drop);
+        }
+        if expr::EXPRESSIONS.find(name.as_bytes()).is_none() {
+            return Err(Error::location(31325, format!("Unknown expression {name}")));
+        }
         if self.mode == Some(ProjectionMode::Exclude) {
             return Err(Error::location(
                 31252,
                 "Cannot use expression other than $meta in exclusion projection",
             ));
-        }
-        // MongoDB knows `$elemMatch`, but not as an expression. The expression parser rejects it.
-        if name != "$elemMatch" && expr::EXPRESSIONS.find(name.as_bytes()).is_none() {
-            return Err(Error::location(31325, format!("Unknown expression {name}")));
         }
         self.mode = Some(ProjectionMode::Include);
         let expr = Expr::parse(value, self.scope)?;
@@ -346,17 +349,18 @@ fn collision(path: &Path, collision: Collision) -> Error {
     }
 }
 
+/// Returns whether a leaf could be added at the path.
 fn is_free(parent: &ProjectionTree, path: &Path) -> bool {
     let mut tree = parent;
-    for name in path.parts() {
+    for (at, name) in path.parts().enumerate() {
         let found = tree.children.find(name.as_bytes());
         match found.and_then(|at| tree.children.at(at)) {
             None => return true,
-            Some((_, ProjectionNode::Within(inner))) => tree = inner,
+            Some((_, ProjectionNode::Within(inner))) if at + 1 < path.len() => tree = inner,
             Some(_) => return false,
         }
     }
-    true
+    false
 }
 
 #[cfg(test)]

@@ -121,6 +121,10 @@ impl ProjectionTree {
     /// Returns the tree at a path, and creates it if needed.
     pub(super) fn within(&mut self, path: &Path) -> Result<&mut ProjectionTree, Collision> {
         self.descend(path, path.len())
+            .map_err(|collision| match collision {
+                Collision::Above(depth) if depth == path.len() => Collision::Same,
+                other => other,
+            })
     }
 
     /// Returns the free position of a leaf at a path.
