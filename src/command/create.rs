@@ -1,12 +1,13 @@
 //! `create`: creates a collection.
 
 use super::frame::transaction::check_local;
+use super::index_spec::check_key;
 use super::{Access, Call, Command, Flags, Needs, Outcome, capped, schema};
 use crate::args::Arg;
 use crate::auth::Action;
 use crate::engine::ddl::{Cap, CollectionOptions, CreateCollection, Namespace, SchemaChange};
 use crate::error::{Code, Error, Result};
-use crate::names::is_internal;
+use crate::names::{check_created, is_internal};
 use crate::ttl::{DefaultTtl, IndexingMode, parse_default, parse_indexing_policy};
 use crate::value::{Doc, DocBuf, DocBuilder, Type, ValueRef};
 
@@ -21,7 +22,7 @@ pub(super) const COMMAND: Command =
 
 /// The options of the new collection.
 #[derive(Default)]
-struct Create {
+struct Create<'a> {
     temp: bool,
     capped: bool,
     size: Option<u64>,
@@ -36,12 +37,21 @@ struct Create {
     /// An option that is known but not built.
     refused: Option<&'static str>,
     keeps_images: bool,
+    /// They are checked behind the other options.
+    id_index: Option<Arg<'a>>,
+    /// `storageEngine`, and that of `indexOptionDefaults`. They are checked last, behind the name.
+    engines: Vec<Doc<'a>>,
 }
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
-    let name = call.collection()?;
     let create = Create::parse(call)?;
+    let name = call.collection()?;
     create.check()?;
+    check_created(call.database(), name)?;
+    create
+        .engines
+        .iter()
+        .try_for_each(|engines| check_storage_engine(*engines))?;
     let change = CreateCollection {
         namespace: Namespace::new(call.database(), name),
         options: CollectionOptions {
@@ -64,8 +74,8 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
 
 // === impl Create ===
 
-impl Create {
-    fn parse(call: &Call<'_>) -> Result<Self> {
+impl<'a> Create<'a> {
+    fn parse(call: &Call<'a>) -> Result<Self> {
         let mut create = Self::default();
         for arg in call.args().skip(1) {
             create.read(arg)?;
@@ -74,7 +84,7 @@ impl Create {
         Ok(create)
     }
 
-    fn read(&mut self, arg: Arg<'_>) -> Result<()> {
+    fn read(&mut self, arg: Arg<'a>) -> Result<()> {
         match arg.name() {
             "defaultTtl" => self.default_ttl = parse_default(arg.value())?,
             "indexingPolicy" => self.mode = parse_indexing_policy(arg)?,
@@ -85,7 +95,10 @@ impl Create {
             "flags" => {
                 arg.int()?;
             }
-            "idIndex" => check_id_index(arg)?,
+            "idIndex" => {
+                arg.doc()?;
+                self.id_index = Some(arg);
+            }
             "viewOn" => self.view_on = arg.str()?.map(ToOwned::to_owned),
             "pipeline" => {
                 self.pipeline = arg.docs()?.is_some();
@@ -112,7 +125,7 @@ impl Create {
             }
             "storageEngine" => {
                 if let Some(engines) = arg.doc()? {
-                    check_storage_engine(engines)?;
+                    self.engines.push(engines);
                     if !engines.is_empty() {
                         self.shown.put(arg.name(), arg.value());
                     }
@@ -123,7 +136,7 @@ impl Create {
                     for field in crate::args::fields("create.indexOptionDefaults", defaults) {
                         match field.name() {
                             "storageEngine" => {
-                                check_storage_engine(field.doc()?.unwrap_or(Doc::EMPTY))?;
+                                self.engines.extend(field.doc()?);
                             }
                             _ => return Err(field.unknown()),
                         }
@@ -195,6 +208,7 @@ impl Create {
                  is specified",
             );
         }
+        self.id_index.map_or(Ok(()), check_id_index)?;
         if self.view_on.is_some() {
             return Err(Error::not_implemented("create option 'viewOn'"));
         }
@@ -317,7 +331,7 @@ pub fn check_collation(collation: Doc<'_>) -> Result<bool> {
         }
     }
     let locale = collation.get("locale");
-    if locale.is_missing() {
+    if locale.is_nullish() {
         return Err(Error::missing_field("collation", "locale"));
     }
     match locale.as_str() {
@@ -345,6 +359,7 @@ fn check_id_index(arg: Arg<'_>) -> Result<()> {
                 let Some(key) = field.value().as_doc() else {
                     return Err(field.wrong_type(&[Type::Document]));
                 };
+                check_key(key)?;
                 let is_id =
                     key.count() == 1 && key.get("_id").as_num().is_some_and(|n| n.to_f64() == 1.0);
                 if !is_id {

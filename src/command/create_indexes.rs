@@ -11,6 +11,7 @@ use crate::auth::Action;
 use crate::config::Topology;
 use crate::engine::ddl::{BuildIndexes, Namespace, SchemaChange};
 use crate::error::{Code, Error, Result};
+use crate::names::check_created;
 use crate::value::{DocBuilder, Value};
 
 pub(super) const COMMAND: Command =
@@ -23,13 +24,6 @@ pub(super) const COMMAND: Command =
         .needs(Needs::Collection(Action::CreateIndex));
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
-    let name = call.collection()?;
-    if (call.database(), name) == ("config", "transactions") {
-        return Err(Error::new(
-            Code::IllegalOperation,
-            "not allowed to create index on config.transactions",
-        ));
-    }
     let mut specs = None;
     let mut unknown = Unknown::Refused;
     let mut quorum = None;
@@ -45,13 +39,21 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             // The version for the whole command. Each index may also have its own `v`.
             "v" => drop(arg.int()?),
             "commitQuorum" => {
-                commit_quorum::check(&call.context.config.topology, arg)?;
-                quorum = (!arg.is_null()).then(|| arg.value().to_value());
+                commit_quorum::read(arg)?;
+                quorum = Some(arg).filter(|arg| !arg.is_null());
             }
             _ => return Err(arg.unknown()),
         }
     }
     let specs = required(specs, "createIndexes", "indexes")?;
+    let name = call.collection()?;
+    check_created(call.database(), name)?;
+    if (call.database(), name) == ("config", "transactions") {
+        return Err(Error::new(
+            Code::IllegalOperation,
+            "not allowed to create index on config.transactions",
+        ));
+    }
     if specs.is_empty() {
         return Err(Error::bad_value(
             "Must specify at least one index to create",
@@ -61,6 +63,9 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         .into_iter()
         .map(|spec| index_spec::parse(spec, unknown))
         .collect::<Result<Vec<_>>>()?;
+    if let Some(arg) = quorum {
+        commit_quorum::check(&call.context.config.topology, arg)?;
+    }
     let change = BuildIndexes {
         namespace: Namespace::new(call.database(), name),
         indexes: wanted,
@@ -75,7 +80,8 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     if !matches!(call.context.config.topology, Topology::ReplicaSet { .. }) {
         return Ok(outcome);
     }
-    let quorum = quorum.unwrap_or_else(|| Value::string(commit_quorum::DEFAULT));
+    let default = || Value::string(commit_quorum::DEFAULT);
+    let quorum = quorum.map_or_else(default, |arg| arg.value().to_value());
     match outcome {
         Outcome::Work(build) => Ok(Outcome::Work(Box::new(QuorumBuild { build, quorum }))),
         outcome => {

@@ -23,13 +23,13 @@ pub(super) const DATABASE: Command = Command::ready(
 .needs(Needs::Database(Action::DropDatabase));
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
-    let name = call.collection()?;
     for arg in call.args().skip(1) {
         match arg.name() {
             "collectionUUID" => collection_uuid::check(call, arg)?,
             _ => return Err(arg.unknown()),
         }
     }
+    let name = call.collection()?;
     let namespace = Namespace::new(call.database(), name);
     let change = DropCollection {
         namespace,

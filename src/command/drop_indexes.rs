@@ -14,7 +14,6 @@ pub(super) const COMMAND: Command =
         .needs(Needs::Collection(Action::DropIndex));
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
-    let name = call.collection()?;
     let mut index = None;
     for arg in call.args().skip(1) {
         match arg.name() {
@@ -32,6 +31,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             &[Type::String, Type::Document, Type::Array],
         ));
     }
+    let name = call.collection()?;
     let change = DropIndexes {
         namespace: Namespace::new(call.database(), name),
         indexes: parse(index)?,

@@ -93,11 +93,7 @@ fn non_empty<'a>(arg: &Arg<'a>) -> Result<Option<Doc<'a>>> {
 impl<'a> Find<'a> {
     /// Reads the fields of a find, which may be the command itself or nested in an explain.
     pub fn read(call: &Call<'a>) -> Result<Self> {
-        let mut find = Self {
-            collection: call.collection()?,
-            ..Self::default()
-        };
-        check_read(call.database(), find.collection)?;
+        let mut find = Self::default();
         for arg in call.args().skip(1) {
             match arg.name_bytes() {
                 b"filter" => find.filter = Some(arg.doc_not_null()?),
@@ -153,6 +149,9 @@ impl<'a> Find<'a> {
                 _ => return Err(arg.unknown()),
             }
         }
+        find.collection = call.collection()?;
+        check_read(call.database(), find.collection)?;
+        find.between.as_ref().map_or(Ok(()), MinMaxBounds::check)?;
         if find.await_data && !find.tailable {
             return Err(Error::failed_to_parse(
                 "Cannot set 'awaitData' without also setting 'tailable'",

@@ -132,9 +132,7 @@ impl<'a> Args<'a> {
                 b"hint" => read.hint = write::hint(&arg)?,
                 b"let" => read.let_vars = arg.doc()?,
                 b"collation" => write::collation(&arg)?,
-                b"stmtId" => {
-                    read.stmt_id = arg.int()?.and_then(|n| i32::try_from(n).ok()).unwrap_or(0)
-                }
+                b"stmtId" => read.stmt_id = arg.i32()?.unwrap_or(0),
                 // Accepted without effect, as in mongod.
                 b"batchSize" => drop(arg.i32()?),
                 b"singleBatch" => drop(arg.strict_bool()?),

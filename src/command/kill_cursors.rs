@@ -25,7 +25,6 @@ fn may(call: &Call<'_>) -> Result<bool> {
 }
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
-    call.collection()?;
     let mut cursors = None;
     for arg in call.args().skip(1) {
         match arg.name() {
@@ -49,6 +48,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             }
         }
     }
+    call.collection()?;
     ids.iter().try_for_each(|&id| check_transaction(call, id))?;
     // Like MongoDB, the server looks only at the id, not at the collection that the command names.
     let (killed, missing): (Vec<_>, Vec<_>) = ids

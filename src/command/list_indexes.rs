@@ -16,7 +16,6 @@ pub(super) const COMMAND: Command = Command::ready(
 .needs(Needs::Collection(Action::ListIndexes));
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
-    let name = call.collection()?;
     let mut batch_size = None;
     let (mut uuids, mut wrapped) = (false, false);
     for arg in call.args().skip(1) {
@@ -34,6 +33,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             _ => return Err(arg.unknown()),
         }
     }
+    let name = call.collection()?;
     if uuids && wrapped {
         return Err(Error::new(
             Code::InvalidOptions,

@@ -17,6 +17,20 @@ pub struct MinMaxBounds {
     pub max: Option<DocBuf>,
 }
 
+// === impl MinMaxBounds ===
+
+impl MinMaxBounds {
+    /// Checks the two against each other. MongoDB does that before it looks for the collection.
+    pub fn check(&self) -> Result<()> {
+        match (&self.min, &self.max) {
+            (Some(min), Some(max)) if !has_same_names(min.as_doc(), max.as_doc()) => Err(
+                Error::location(51176, "min and max must have the same field names"),
+            ),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Plans a scan of the hinted index between two keys.
 pub fn between<'f>(
     collection: &Arc<Collection>,
@@ -25,14 +39,6 @@ pub fn between<'f>(
     sort: Option<&Sort>,
     at: ReadPoint,
 ) -> Result<Plan<'f>> {
-    if let (Some(min), Some(max)) = (&ends.min, &ends.max)
-        && !has_same_names(min.as_doc(), max.as_doc())
-    {
-        return Err(Error::location(
-            51176,
-            "min and max must have the same field names",
-        ));
-    }
     let Some(hint) = hint else {
         return Err(Error::location(
             51173,

@@ -11,12 +11,10 @@ const MAX_MEMBERS: i64 = 50;
 /// What a member of a replica set waits for unless the client says otherwise.
 pub const DEFAULT: &str = "votingMembers";
 
-pub fn check(topology: &Topology, arg: Arg<'_>) -> Result<()> {
-    if arg.is_null() {
-        return Ok(());
-    }
-    let mode = arg.value().as_str();
-    let members = match mode {
+/// Checks the value for itself. Returns how many members it asks for.
+pub fn read(arg: Arg<'_>) -> Result<i64> {
+    let members = match arg.value().as_str() {
+        _ if arg.is_null() => 1,
         Some("") => {
             return Err(Error::failed_to_parse(
                 "commitQuorum can't be an empty string",
@@ -29,15 +27,24 @@ pub fn check(topology: &Topology, arg: Arg<'_>) -> Result<()> {
             return Err(arg.wrong_type(&types));
         }
     };
-    if !(0..=MAX_MEMBERS).contains(&members) {
-        return Err(Error::failed_to_parse(format!(
+    match (0..=MAX_MEMBERS).contains(&members) {
+        true => Ok(members),
+        false => Err(Error::failed_to_parse(format!(
             "commitQuorum has to be a non-negative number and not greater than {MAX_MEMBERS}"
-        )));
+        ))),
     }
+}
+
+/// Checks whether there are so many members. MongoDB does that behind the specifications of the indexes.
+pub fn check(topology: &Topology, arg: Arg<'_>) -> Result<()> {
+    if arg.is_null() {
+        return Ok(());
+    }
+    let members = read(arg)?;
     if *topology == Topology::Standalone {
         return Err(Error::bad_value("Standalones can't specify commitQuorum"));
     }
-    match mode {
+    match arg.value().as_str() {
         None | Some("majority" | DEFAULT) => {}
         Some(mode) => {
             return Err(Error::new(

@@ -9,25 +9,23 @@ use crate::error::{Code, Error, Result};
 use crate::query::filter::{Filter, FilterNode, Test};
 use crate::query::{Scope, Survey};
 use crate::ttl::{Expiry, TS_FIELD, TsIndex, names_ts};
-use crate::value::{Doc, DocBuf, Type, ValueRef, is_true};
+use crate::value::{Doc, DocBuf, Type, Value, ValueRef, is_true};
 
 /// The most fields of a compound key.
 const MAX_FIELDS: usize = 32;
 
-/// Options of MongoDB that belong to kinds of indexes that are not built.
-const OTHER_KINDS: &[&str] = &[
-    "2dsphereIndexVersion",
-    "bits",
-    "bucketSize",
-    "coarsestIndexedLevel",
-    "default_language",
-    "finestIndexedLevel",
-    "language_override",
-    "max",
-    "min",
-    "textIndexVersion",
-    "weights",
-    "wildcardProjection",
+/// Options of other kinds of indexes that MongoDB keeps with any index, and the type as which it shows them.
+const OF_OTHER_KINDS: &[(&str, Type)] = &[
+    ("2dsphereIndexVersion", Type::Int32),
+    ("bits", Type::Int32),
+    ("bucketSize", Type::Double),
+    ("coarsestIndexedLevel", Type::Int32),
+    ("default_language", Type::String),
+    ("finestIndexedLevel", Type::Int32),
+    ("language_override", Type::String),
+    ("max", Type::Double),
+    ("min", Type::Double),
+    ("textIndexVersion", Type::Int32),
 ];
 
 /// The options of an entry, before they are checked.
@@ -40,10 +38,12 @@ struct IndexOptions<'a> {
     sparse: bool,
     hidden: bool,
     expire: Option<ValueRef<'a>>,
+    storage_engine: Option<ValueRef<'a>>,
     partial: Option<Doc<'a>>,
     only_shown: DocBuf,
-    /// An option that belongs to another kind of index.
-    foreign: Option<&'a str>,
+    /// The specification as a client wrote it. Members of a cluster send it, and it is checked like any other.
+    original: Option<Doc<'a>>,
+    has_weights: bool,
     /// Unknown options that the client asked to ignore.
     ignored: Vec<&'a str>,
 }
@@ -60,11 +60,23 @@ pub(in crate::command) fn parse(spec: Doc<'_>, unknown: Unknown) -> Result<Wante
     let in_spec = |error| in_specification(spec, error);
     let options = IndexOptions::read(spec, unknown).map_err(in_spec)?;
     let (key, name) = options.key_and_name().map_err(in_spec)?;
+    let has_text = key.iter().any(|elem| elem.value.as_str() == Some("text"));
+    if options.has_weights && !has_text {
+        return Err(in_spec(cannot(format!(
+            "Invalid index specification {spec}; the field 'weights' can only be specified with text indexes"
+        ))));
+    }
+    if let Some(original) = options.original {
+        IndexOptions::read(original, Unknown::Refused)
+            .and_then(|options| options.key_and_name().map(drop))
+            .map_err(in_spec)?;
+    }
     // dropIndexes takes `*` as all indexes.
     if name == "*" {
         return Err(Error::bad_value("The index name '*' is not valid."));
     }
     if is_id_key(key) {
+        check_name(name).map_err(in_spec)?;
         return options.check_id(spec).map(|()| WantedIndex::Id);
     }
     if key.count() == 1 && !key.get("_id").is_missing() && key.get("_id").as_str().is_none() {
@@ -77,12 +89,11 @@ pub(in crate::command) fn parse(spec: Doc<'_>, unknown: Unknown) -> Result<Wante
             "The index name '_id_' is reserved for the _id index, which must have key pattern {{_id: 1}}, found key: {key}"
         )));
     }
+    check_name(name).map_err(in_spec)?;
     if options.expire.is_some() && names_ts(key) {
         return options.default_ttl(name, key, spec);
     }
-    check_kind(key)
-        .and_then(|()| options.check_foreign(spec))
-        .map_err(in_spec)?;
+    check_kind(key).map_err(in_spec)?;
     options
         .index(name, key, spec)
         .map(|index| WantedIndex::Index(Box::new(index)))
@@ -101,12 +112,21 @@ fn cannot(message: impl Into<String>) -> Error {
     Error::new(Code::CannotCreateIndex, message)
 }
 
+fn check_name(name: &str) -> Result<()> {
+    match name {
+        "" => Err(cannot("index name cannot be empty")),
+        _ if name.contains('\0') => Err(cannot("index name cannot contain NUL bytes")),
+        _ => Ok(()),
+    }
+}
+
 fn is_id_key(key: Doc<'_>) -> bool {
     key.count() == 1 && key.get("_id").as_num().is_some_and(|n| n.to_f64() > 0.0)
 }
 
-fn check_key(key: Doc<'_>) -> Result<()> {
+pub(in crate::command) fn check_key(key: Doc<'_>) -> Result<()> {
     let mut count = 0;
+    check_plugin(key)?;
     for elem in key {
         count += 1;
         if count > MAX_FIELDS {
@@ -118,6 +138,9 @@ fn check_key(key: Doc<'_>) -> Result<()> {
         let name = elem.name();
         if name.is_empty() {
             return Err(cannot("Index keys cannot contain an empty field."));
+        }
+        if name == "_fts" && elem.value.as_str() != Some("text") {
+            return Err(cannot("Index key contains an illegal field name: '_fts'"));
         }
         if name.split('.').any(str::is_empty) {
             return Err(cannot("Index keys cannot contain an empty field."));
@@ -173,6 +196,19 @@ fn check_direction(value: ValueRef<'_>) -> Result<()> {
     }
 }
 
+/// Refuses an index of a kind that MongoDB does not know.
+fn check_plugin(key: Doc<'_>) -> Result<()> {
+    let mut kinds = key.iter().filter_map(|elem| elem.value.as_str());
+    match kinds.find(|kind| !kind.is_empty()) {
+        None | Some("text" | "2d" | "2dsphere" | "hashed") => Ok(()),
+        Some("wildcard") => Err(Error::location(
+            7246202,
+            "The index type 'wildcard' is not a valid type",
+        )),
+        Some(kind) => Err(cannot(format!("Unknown index plugin '{kind}'"))),
+    }
+}
+
 /// Refuses other kinds of indexes by name.
 fn check_kind(key: Doc<'_>) -> Result<()> {
     for elem in key {
@@ -180,17 +216,10 @@ fn check_kind(key: Doc<'_>) -> Result<()> {
             Some(kind @ ("text" | "2d" | "2dsphere" | "hashed")) => {
                 return Err(Error::not_implemented(format_args!("index type '{kind}'")));
             }
-            Some("wildcard") => {
-                return Err(Error::location(
-                    7246202,
-                    "The index type 'wildcard' is not a valid type",
-                ));
-            }
-            Some(kind) => return Err(cannot(format!("Unknown index plugin '{kind}'"))),
             None if elem.name().ends_with("$**") => {
                 return Err(Error::not_implemented("index type 'wildcard'"));
             }
-            None => {}
+            _ => {}
         }
     }
     Ok(())
@@ -216,27 +245,7 @@ impl<'a> IndexOptions<'a> {
         };
         let key = self.key.ok_or_else(|| required("key"))?;
         let name = self.name.ok_or_else(|| required("name"))?;
-        match name {
-            "" => Err(cannot("index name cannot be empty")),
-            _ if name.contains('\0') => Err(cannot("index name cannot contain NUL bytes")),
-            _ => Ok((key, name)),
-        }
-    }
-
-    /// Refuses options of other kinds of indexes.
-    fn check_foreign(&self, spec: Doc<'_>) -> Result<()> {
-        match self.foreign {
-            None => Ok(()),
-            Some("wildcardProjection") => Err(Error::bad_value(
-                "The field 'wildcardProjection' is only allowed in an 'wildcard' index",
-            )),
-            Some("weights") => Err(cannot(format!(
-                "Invalid index specification {spec}; the field 'weights' can only be specified with text indexes"
-            ))),
-            Some(option) => Err(cannot(format!(
-                "The field '{option}' is not valid for this kind of index. Specification: {spec}"
-            ))),
-        }
+        Ok((key, name))
     }
 
     fn read_one(
@@ -258,6 +267,14 @@ impl<'a> IndexOptions<'a> {
                 "The field '{name} has value {name}: {value}, which is not convertible to bool"
             ))),
         };
+        if let Some((_, shown)) = OF_OTHER_KINDS.iter().find(|known| known.0 == name) {
+            return self.keep(name, value, *shown).map_err(|()| {
+                mismatch(match shown {
+                    Type::String => "a string",
+                    _ => "a number",
+                })
+            });
+        }
         match name {
             "name" => self.name = Some(value.as_str().ok_or_else(|| mismatch("a string"))?),
             "key" => {
@@ -293,7 +310,10 @@ impl<'a> IndexOptions<'a> {
             }
             "expireAfterSeconds" => self.expire = Some(value),
             "partialFilterExpression" => {
-                self.partial = Some(value.as_doc().ok_or_else(|| mismatch("an object"))?);
+                let partial = value.as_doc().ok_or_else(|| mismatch("an object"))?;
+                // What such a filter may contain is checked behind the name.
+                Filter::parse_plain(partial, &Scope::new())?;
+                self.partial = Some(partial);
             }
             "collation" => {
                 let collation = value.as_doc().ok_or_else(|| mismatch("an object"))?;
@@ -314,30 +334,30 @@ impl<'a> IndexOptions<'a> {
                 }
             }
             "storageEngine" => {
-                let engines = value.as_doc().ok_or_else(|| mismatch("an object"))?;
-                if engines.is_empty() {
-                    return Err(cannot(
-                        "Empty \"storageEngine\" options are invalid. Please remove the field or include valid options.",
-                    ));
-                }
-                check_storage_engine(engines)?;
+                self.storage_engine = Some(value);
                 self.only_shown.put(name, value);
             }
-            "ns" | "originalSpec" => {}
-            _ if OTHER_KINDS.contains(&name) => {
-                let wanted = match name {
-                    "wildcardProjection" => Type::Document,
-                    "language_override" | "default_language" => Type::String,
-                    _ => value.ty(),
-                };
-                if value.ty() != wanted {
-                    return Err(mismatch(if wanted == Type::String {
-                        "a string"
-                    } else {
-                        "an object"
-                    }));
+            "ns" => {}
+            "originalSpec" => {
+                let original = value.as_doc().ok_or_else(|| mismatch("an object"))?;
+                if original.is_empty() {
+                    return Err(Error::bad_value(
+                        "The field 'originalSpec' cannot be an empty object.",
+                    ));
                 }
-                self.foreign = Some(name);
+                self.original = Some(original);
+            }
+            "weights" => {
+                let wanted = [Type::Document, Type::Array, Type::String];
+                if !wanted.contains(&value.ty()) {
+                    return Err(mismatch("an object"));
+                }
+                self.has_weights = true;
+            }
+            "wildcardProjection" => {
+                return Err(Error::bad_value(
+                    "The field 'wildcardProjection' is only allowed in 'wildcard' indexes",
+                ));
             }
             _ if unknown == Unknown::Ignored => self.ignored.push(name),
             _ => {
@@ -349,6 +369,26 @@ impl<'a> IndexOptions<'a> {
                 ));
             }
         }
+        Ok(())
+    }
+
+    /// Keeps an option of another kind of index, to be shown. Returns `Err` if the value has another type.
+    fn keep(&mut self, name: &str, value: ValueRef<'_>, shown: Type) -> Result<(), ()> {
+        if shown == Type::String {
+            value.as_str().ok_or(())?;
+            self.only_shown.put(name, value);
+            return Ok(());
+        }
+        let number = value.as_num().ok_or(())?;
+        let kept = match shown {
+            Type::Double => Value::double(number.to_f64()),
+            _ => {
+                let limits = i64::from(i32::MIN)..=i64::from(i32::MAX);
+                let number = number.to_i64_saturating();
+                Value::int32(number.clamp(*limits.start(), *limits.end()) as i32)
+            }
+        };
+        self.only_shown.put(name, kept.as_ref());
         Ok(())
     }
 
@@ -403,8 +443,23 @@ impl<'a> IndexOptions<'a> {
             let read = read_partial(partial, self.sparse);
             index.partial = Some(read.map_err(|error| in_specification(spec, error))?);
         }
+        if let Some(value) = self.storage_engine {
+            check_engines(value).map_err(|error| in_specification(spec, error))?;
+        }
         Ok(index)
     }
+}
+
+fn check_engines(value: ValueRef<'_>) -> Result<()> {
+    let engines = value
+        .as_doc()
+        .ok_or_else(|| cannot("\"storageEngine\" options must be a document if present"))?;
+    if engines.is_empty() {
+        return Err(cannot(
+            "Empty \"storageEngine\" options are invalid. Please remove the field or include valid options.",
+        ));
+    }
+    check_storage_engine(engines)
 }
 
 fn read_partial(partial: Doc<'_>, sparse: bool) -> Result<Partial> {
@@ -445,10 +500,13 @@ fn check_version(value: ValueRef<'_>, spec: Doc<'_>) -> Result<i32> {
             value.ty().alias()
         )));
     };
-    match version.to_i64_exact() {
-        Some(1) => Ok(OLDER),
-        Some(2) => Ok(2),
-        _ => Err(cannot(format!(
+    match version.to_i64_exact().map(i32::try_from) {
+        Some(Ok(OLDER)) => Ok(OLDER),
+        Some(Ok(2)) => Ok(2),
+        None | Some(Err(_)) => Err(Error::bad_value(format!(
+            "Index version must be representable as a 32-bit integer, but got {value}"
+        ))),
+        Some(Ok(_)) => Err(cannot(format!(
             "Invalid index specification {spec}; cannot create an index with v={value}"
         ))),
     }

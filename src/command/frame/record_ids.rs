@@ -8,7 +8,8 @@ pub(in crate::command) fn rows(input: Box<dyn Rows>) -> Box<dyn Rows> {
         let mut shown = DocBuilder::begin(out);
         shown.put_body(row.doc.body());
         if let Some(origin) = row.origin {
-            shown.put_i64("$recordId", origin.record.cast_signed());
+            // MongoDB counts from 1.
+            shown.put_i64("$recordId", origin.record.cast_signed().saturating_add(1));
         }
         shown.end();
         Ok(true)

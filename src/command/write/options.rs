@@ -45,17 +45,9 @@ impl<'a> WriteOptions<'a> {
                     options.keeps_empty_timestamps = arg.bool()?.unwrap_or(false);
                 }
                 b"let" if call.command.name != "insert" => options.let_vars = arg.doc()?,
-                b"stmtId" => options.stmt_id = arg.int()?.map(clamp),
+                b"stmtId" => options.stmt_id = arg.i32()?,
                 b"stmtIds" => {
-                    let ids = arg
-                        .array()?
-                        .into_iter()
-                        .flatten()
-                        .map(|elem| Arg::new(list, elem).int());
-                    options.stmt_ids = Some(
-                        ids.map(|id| id.map(|id| clamp(id.unwrap_or_default())))
-                            .collect::<Result<_>>()?,
-                    );
+                    options.stmt_ids = arg.array()?.map(|ids| read_ids(call, ids)).transpose()?;
                 }
                 // bulkWrite has a UUID for each of its collections.
                 b"collectionUUID" if call.command.name != "bulkWrite" => {
@@ -91,8 +83,13 @@ impl<'a> WriteOptions<'a> {
     }
 }
 
-fn clamp(n: i64) -> i32 {
-    n.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32
+fn read_ids(call: &Call<'_>, ids: Doc<'_>) -> Result<Vec<i32>> {
+    let path = format!("{}.stmtIds", call.command.name);
+    let mut read = Vec::new();
+    for elem in ids {
+        read.extend(Arg::new(&path, elem).i32()?);
+    }
+    Ok(read)
 }
 
 // === impl Numbers ===
