@@ -4,13 +4,13 @@
 //! or a fault that is known and not fixed yet. Whoever fixes it removes its row. A row must not accept more than its reason
 //! explains. Error codes of MongoDB contain the number of the ticket that added them: 7548606 is from SERVER-75486.
 
-use bson::{Bson, Document};
+use bson::{Bson, Document, doc};
 
 use crate::difference::{Difference, What};
 use crate::reply;
 use crate::similar::{
-    as_doubles, changed, ends_with_an_empty_batch, has_fraction, rounded, same_but_for, same_when,
-    without_nulls, without_wrappers, without_zulu,
+    as_doubles, changed, ends_with_an_empty_batch, has_fraction, plain_zeros, rounded,
+    same_but_for, same_when, without_nulls, without_wrappers, without_zulu,
 };
 use crate::witness::Witness;
 
@@ -88,20 +88,31 @@ const KNOWN: &[Known] = &[
     Known {
         reason: "8.2: create is no error if the same collection exists, since 7.0 (manual, create)",
         is: |found, _| {
-            let mut fields = found.command().keys();
+            let harmless = [
+                "create",
+                "comment",
+                "flags",
+                "idIndex",
+                "writeConcern",
+                "maxTimeMS",
+            ];
+            let nothing = |value: &Bson| match value {
+                Bson::Document(document) => {
+                    document.is_empty() || *document == doc! {"locale": "simple"}
+                }
+                other => matches!(other, Bson::Null | Bson::Boolean(false)),
+            };
+            // `storageEngine` and the like are compared with those that an earlier command gave.
+            let given_before = |name: &str, value: &Bson| {
+                let (_, before) = found.steps.split_last().expect("the command itself");
+                before
+                    .iter()
+                    .any(|step| step.command.get(name) == Some(value))
+            };
+            let mut fields = found.command().iter();
             found.codes() == (48, 0)
-                && fields.all(|name| {
-                    let harmless = [
-                        "create",
-                        "comment",
-                        "flags",
-                        "idIndex",
-                        "writeConcern",
-                        "maxTimeMS",
-                        "storageEngine",
-                        "indexOptionDefaults",
-                    ];
-                    harmless.contains(&name.as_str())
+                && fields.all(|(name, value)| {
+                    harmless.contains(&name.as_str()) || nothing(value) || given_before(name, value)
                 })
         },
     },
@@ -140,6 +151,15 @@ const KNOWN: &[Known] = &[
             found.codes().0 == 0
                 && found.codes().1 != 0
                 && found.says("$first")
+                && found.says("$group")
+        },
+    },
+    Known {
+        reason: "8.2: $firstN computes its argument only for what it keeps (gen_accumulator.cpp, buildAccumAggsFirstN)",
+        is: |found, _| {
+            found.codes().0 != 0
+                && found.codes().1 == 0
+                && found.says("$firstN")
                 && found.says("$group")
         },
     },
@@ -191,8 +211,8 @@ const KNOWN: &[Known] = &[
         is: |found, _| found.they_say("Explain for the aggregate command cannot run"),
     },
     Known {
-        reason: "fault, not in FAULTS.md: a zero that $log makes of decimals has another exponent",
-        is: |found, _| found.both_answer() && found.says("$log") && same_when(found, rounded),
+        reason: "8.2: $log divides the logarithms of decimals, and so gives a zero an exponent (evaluate_math.cpp, evaluate(ExpressionLog))",
+        is: |found, _| found.both_answer() && found.says("$log") && same_when(found, plain_zeros),
     },
     Known {
         reason: "mongod 6.0 cannot join a $match that has an $elemMatch with $all",
@@ -211,10 +231,16 @@ const KNOWN: &[Known] = &[
         reason: "8.2: dataSize, dbStats and collStats are read by the IDL parser, and their errors have codes (dbcommands.idl)",
         is: |found, _| {
             let uncoded = found.codes().0 == 0 && found.they_fail();
+            // A null is none to that parser.
+            let null = ["min", "max", "keyPattern"]
+                .iter()
+                .any(|name| found.command().get(name) == Some(&Bson::Null));
             matches!(
                 found.verb(),
-                "dataSize" | "dbStats" | "datasize" | "dbstats"
-            ) && (uncoded || matches!(found.codes().1, 2 | 14 | 40415))
+                "dataSize" | "dbStats" | "datasize" | "dbstats" | "collStats"
+            ) && (uncoded
+                || (null && found.codes().1 == 0)
+                || matches!(found.codes().1, 2 | 14 | 40415))
         },
     },
     Known {
@@ -234,10 +260,19 @@ const KNOWN: &[Known] = &[
         },
     },
     Known {
+        reason: "8.2: $natural is 1 or -1, nothing else (query_request_helper.cpp, hasInvalidNaturalParam)",
+        is: |found, _| found.codes() == (0, 2) && found.we_say("$natural"),
+    },
+    Known {
+        reason: "8.2: $mod of a double is a double, also of a whole one (evaluate_math.cpp, evaluateMod)",
+        is: |found, _| found.both_answer() && found.says("$mod") && same_when(found, as_doubles),
+    },
+    Known {
         reason: "8.2: a null in a filter does not match undefined since 8.0 (release notes)",
         is: |found, _| {
             let asks_for_null = found.has_value(|value| *value == Bson::Null);
-            found.both_answer()
+            // A write that finds nothing does not fail.
+            (found.both_answer() || found.codes().1 == 0)
                 && found.script_has(|value| *value == Bson::Undefined)
                 && (asks_for_null || found.says("$lookup"))
         },
@@ -276,9 +311,9 @@ const KNOWN: &[Known] = &[
         },
     },
     Known {
-        reason: "8.2: $regexFind and its like look at the input before the regex (evaluate_regex.cpp)",
+        reason: "8.2: $regexFind and its like look at the regex, then at the input, also if the regex is null (evaluate_regex.cpp, buildInitialState)",
         is: |found, _| {
-            found.codes() == (0, 51104)
+            matches!(found.codes(), (0, 51104) | (51104, 51105..=51111))
                 && ["$regexFind", "$regexFindAll", "$regexMatch"]
                     .iter()
                     .any(|name| found.says(name))
@@ -411,14 +446,6 @@ const KNOWN: &[Known] = &[
         },
     },
     Known {
-        reason: "fault, not in FAULTS.md: find's $slice beside another wrong projection: 31249, 31252, 28667, 31254 / what is wrong first",
-        is: |found, _| {
-            found.says("$slice")
-                && matches!(found.codes().0, 31249 | 31252 | 28667 | 31254)
-                && found.codes().1 != 0
-        },
-    },
-    Known {
         reason: "8.2: null in the place of a list is a missing one to the IDL parser (buildscripts/idl/idl/generator.py, gen_field_deserializer)",
         is: |found, _| {
             let lists = [
@@ -450,18 +477,6 @@ const KNOWN: &[Known] = &[
                 && found.says("$dateToString")
                 && found.says("timezone")
                 && same_when(found, without_zulu)
-        },
-    },
-    Known {
-        reason: "fault, not in FAULTS.md: undefined in the key of a group counts as missing / as a value (8.2: ?)",
-        is: |found, _| {
-            found.both_answer()
-                && found.says("$group")
-                && found.script_has(|value| *value == Bson::Undefined)
-                && found.names_with("$group", |group| {
-                    let group = group.as_document();
-                    group.is_some_and(|group| group.get_document("_id").is_ok())
-                })
         },
     },
     Known {
