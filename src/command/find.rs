@@ -268,8 +268,9 @@ impl<'a> Find<'a> {
                 projection.survey(survey);
             }
         });
+        let bound = self.let_vars.and_then(|_| filter.bound(&vars));
         let spec = SourceSpec {
-            filter: Some(Arc::new(filter)),
+            filter: Some(Arc::new(bound.unwrap_or(filter))),
             sort: sort.map(Arc::new),
             skip: self.skip,
             limit: self.limit,

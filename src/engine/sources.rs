@@ -257,11 +257,19 @@ impl EngineSources {
 impl Sources for EngineSources {
     fn open(
         &self,
-        _: &RowContext<'_>,
+        cx: &RowContext<'_>,
         from: &CollectionName,
         spec: &SourceSpec,
     ) -> Result<Box<dyn Rows>> {
-        self.read_spec(&from.db, &from.coll, spec, None)
+        let filter = spec.filter.as_ref();
+        let Some(filter) = filter.and_then(|filter| filter.bound(cx.vars)) else {
+            return self.read_spec(&from.db, &from.coll, spec, None);
+        };
+        let spec = SourceSpec {
+            filter: Some(Arc::new(filter)),
+            ..spec.clone()
+        };
+        self.read_spec(&from.db, &from.coll, &spec, None)
     }
 
     fn find_equal(

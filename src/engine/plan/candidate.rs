@@ -111,9 +111,15 @@ fn by_id<'f>(
         FilterNode::Field(field) => Some(&field.test),
         _ => None,
     };
+    let whole = match root {
+        FilterNode::And(parts) => parts.get(part),
+        root => Some(root),
+    };
+    // An expression only implies the `_id`.
+    let is_expressed = !matches!(whole, Some(FilterNode::Expr(_)));
     let explained = ExplainedAccess {
         by: ExplainedIndex::Ids(values),
-        used: vec![part],
+        used: is_expressed.then_some(part).into_iter().collect(),
     };
     Ok(Some(Plan {
         // A single document is in any order.

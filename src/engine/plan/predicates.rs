@@ -218,6 +218,11 @@ fn add<'f>(
             }
         }
         FilterNode::Field(field) => add_field(field, part, is_complete, found)?,
+        FilterNode::Expr(expr) => {
+            for node in &expr.implied {
+                add(node, part, false, found)?;
+            }
+        }
         FilterNode::Not(inner) => {
             if let FilterNode::Field(field) = &**inner {
                 found.push(Predicate {

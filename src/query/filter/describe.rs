@@ -63,7 +63,7 @@ fn node(what: &FilterNode, out: &mut DocBuilder<'_>) -> Result<()> {
         },
         FilterNode::Field(field) => test(field, &mut out.doc(field.path.as_str()))?,
         FilterNode::Expr(expr) => {
-            out.put("$expr", expr.1.as_ref());
+            out.put("$expr", expr.written.as_ref());
         }
         FilterNode::Schema(schema) => {
             out.put("$jsonSchema", schema.1.as_ref());

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use super::{FilterNode, Schema, parse::ParseContext};
+use super::{ExprTest, FilterNode, Schema, parse::ParseContext};
 use crate::{
     error::{Error, Result},
     query::Expr,
@@ -31,7 +31,8 @@ pub(super) fn expr(
     cx.allows("$expr")?;
     cx.scope.check_expression()?;
     let expr = Expr::parse_filter(arg, cx.scope)?;
-    Ok(Some(FilterNode::Expr(Arc::new((expr, arg.to_value())))))
+    let test = ExprTest::new(expr, arg.to_value());
+    Ok(Some(FilterNode::Expr(Arc::new(test))))
 }
 
 pub(super) fn json_schema(

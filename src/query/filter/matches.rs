@@ -116,7 +116,7 @@ impl FilterNode {
             Self::True => true,
             Self::False => false,
             Self::Expr(expr) => match subject.document().zip(subject.vars()) {
-                Some((doc, vars)) => is_true(expr.0.eval(doc, vars)?.as_ref()),
+                Some((doc, vars)) => is_true(expr.expr.eval(doc, vars)?.as_ref()),
                 None => false,
             },
             Self::Schema(schema) => subject

@@ -19,6 +19,7 @@ mod describe;
 mod element;
 mod equalities;
 mod evaluation;
+mod implied;
 mod integer;
 mod logic;
 mod matches;
@@ -36,6 +37,7 @@ mod types;
 
 pub use bits::Bits;
 pub use compare::{CompareOp, Comparison};
+pub use implied::ExprTest;
 pub use members::Members;
 pub use modulo::Modulo;
 pub use schema::Schema;

@@ -81,7 +81,7 @@ impl FilterNode {
                 PathOrigin::Grouped(_) => field.test.sees_only_equality(),
                 PathOrigin::Computed => false,
             },
-            Self::Expr(expr) => reads_only_unchanged(&expr.0, origin).is_continue(),
+            Self::Expr(expr) => reads_only_unchanged(&expr.expr, origin).is_continue(),
             Self::Schema(_) | Self::Sample(_) => false,
         })
     }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::{
-    Bits, CompareOp, Comparison, Members, Modulo, Schema, TypeSet, describe,
+    Bits, CompareOp, Comparison, ExprTest, Members, Modulo, Schema, TypeSet, describe,
     matches::{self, RootDocument},
     parse,
 };
 use crate::{
     error::Result,
-    query::{Scope, Survey, Vars, expr::Expr, pattern::Pattern, survey::MANY},
+    query::{Scope, Survey, Vars, pattern::Pattern, survey::MANY},
     value::{Doc, DocBuf, Path, Value, ValueRef},
 };
 
@@ -34,8 +34,7 @@ pub enum FilterNode {
     Nor(Vec<FilterNode>),
     Not(Box<FilterNode>),
     Field(FieldTest),
-    /// An expression, with the client's own text for explain.
-    Expr(Arc<(Expr, Value)>),
+    Expr(Arc<ExprTest>),
     Schema(Arc<(Schema, Value)>),
     /// `$sampleRate`: true for this fraction of the documents.
     Sample(f64),
@@ -115,6 +114,13 @@ impl Filter {
     /// Returns whether testing one document may take long, as [`Survey`] explains.
     pub fn is_slow(&self) -> bool {
         self.slow
+    }
+
+    pub(super) fn with_root(&self, root: FilterNode) -> Self {
+        Self {
+            root,
+            ..self.clone()
+        }
     }
 
     pub(super) fn into_root(self) -> FilterNode {
@@ -269,7 +275,7 @@ impl FilterNode {
                     | Test::Bits(_) => {}
                 }
             }
-            Self::Expr(expr) => survey.expr(&expr.0),
+            Self::Expr(expr) => survey.expr(&expr.expr),
             Self::Schema(schema) => schema.0.survey(survey, at_root),
         }
     }
