@@ -369,6 +369,12 @@ fn required(key: &str, value: ValueRef<'_>) -> Result<Vec<Box<str>>> {
             "$jsonSchema keyword '{key}' array cannot contain duplicate values"
         )));
     }
+    if names.iter().any(|name| name.contains('\0')) {
+        return Err(Error::location(
+            9867600,
+            "Field name can't contain null bytes",
+        ));
+    }
     Ok(names)
 }
 
