@@ -11,7 +11,7 @@ pub const VERSION_PARTS: [i32; 4] = [8, 2, 4, 0];
 pub(super) const COMMAND: Command =
     Command::ready("buildInfo", Access::None, "Shows the server version.", run)
         .alias(&["buildinfo"])
-        .with(Flags::BEFORE_LOGIN.and(Flags::STABLE).and(Flags::SECONDARY))
+        .with(Flags::BEFORE_LOGIN.and(Flags::SECONDARY))
         .needs(Needs::Nothing);
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
