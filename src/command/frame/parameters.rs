@@ -94,6 +94,11 @@ pub static PARAMETERS: &[Parameter] = &[
         "featureCompatibilityVersion",
         ParameterKind::CompatibilityVersion,
     ),
+    // The rows of a first batch if the client sets no size.
+    fixed(
+        "internalQueryFindCommandBatchSize",
+        ParameterKind::Int(101, 0, INT),
+    ),
     runtime(
         "internalQueryFrameworkControl",
         ParameterKind::Text("trySbeRestricted", 64),
