@@ -14,7 +14,11 @@ pub(super) const COMMAND: Command = Command::ready(
     "Renames a collection.",
     run,
 )
-.with(Flags::ADMIN_ONLY.and(Flags::WRITE_CONCERN))
+.with(
+    Flags::ADMIN_ONLY
+        .and(Flags::WRITE_CONCERN)
+        .and(Flags::STABLE),
+)
 .needs(Needs::Asked(may));
 
 /// Checks the rights. A rename within a database has its own action; one into another database counts as a copy. A user
