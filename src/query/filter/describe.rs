@@ -171,7 +171,10 @@ mod tests {
     use bson::{Regex, doc};
 
     fn regex(pattern: &str) -> Regex {
-        Regex::from_strings(pattern, "").unwrap()
+        Regex {
+            pattern: pattern.try_into().unwrap(),
+            options: "".try_into().unwrap(),
+        }
     }
 
     #[test]
