@@ -383,18 +383,22 @@ fn point(
         .context
         .catalog
         .get_at(call.database(), collection, call.read_point())?;
-    let mut cursor = reply.doc("cursor");
-    let mut batch = cursor.array("firstBatch");
+    let mut shown = reply.doc("cursor");
+    let mut batch = shown.array("firstBatch");
     if let Some(found) = found {
         show_by_id(&found, call.read_point(), id, |doc| {
             batch.push_doc(doc);
         });
     }
     batch.end();
-    cursor
+    shown
         .put_i64("id", 0)
         .put_joined("ns", call.database(), collection);
-    cursor.end();
+    if let Some(snapshot) = &call.snapshot {
+        let time = cursor::timestamp(snapshot.time());
+        shown.put("atClusterTime", time.as_ref());
+    }
+    shown.end();
     Ok(Outcome::Reply)
 }
 
