@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::index::{Filled, IndexKeys, IndexNumber, IndexSpec};
 use super::{RecordId, Refused, Writer};
-use crate::value::Doc;
+use crate::value::{ClusterTime, Doc};
 use crate::wait::Wait;
 
 // === impl Writer ===
@@ -70,7 +70,11 @@ impl Writer<'_> {
 
     /// Puts complete indexes into use. If one is a TTL index on dates, its rule holds from now on.
     pub fn finish_indexes(&mut self, numbers: &[IndexNumber]) {
-        let since = self.contents().shared().time.tick(self.now);
+        let shared = self.contents().shared();
+        let since = match shared.snapshots.are_open() {
+            true => shared.time.tick(self.now),
+            false => ClusterTime(0),
+        };
         self.contents_mut().finish_indexes(numbers, since);
     }
 

@@ -36,6 +36,9 @@ pub(super) struct Snapshots {
     former: Mutex<FormerCollections>,
 }
 
+/// The bytes of a small document, to guess how many there are.
+const SMALL_DOCUMENT: usize = 64;
+
 type FormerCollections = AHashMap<Namespace, Vec<Former>>;
 
 /// A collection that had a name for some time.
@@ -114,7 +117,10 @@ impl Snapshots {
             gone.extend(former.collection.take());
             self.count_bytes(std::mem::take(&mut former.bytes), 0);
         }
-        free(gone, u64::MAX);
+        // Cursors may still hold them.
+        for collection in gone {
+            collection.forget_past();
+        }
     }
 
     /// Lets the former collections go that no snapshot needs.
@@ -132,8 +138,9 @@ impl Snapshots {
         });
         drop(former);
         if !gone.is_empty() {
-            self.count_bytes(gone.iter().map(|former| former.bytes).sum(), 0);
-            free(gone, u64::MAX);
+            let bytes: usize = gone.iter().map(|former| former.bytes).sum();
+            self.count_bytes(bytes, 0);
+            free(gone, (bytes / SMALL_DOCUMENT) as u64);
         }
     }
 

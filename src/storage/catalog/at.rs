@@ -140,7 +140,9 @@ impl Catalog {
                 let made = self.made(entry.key(), options);
                 made.set_up(at.now(), prepare);
                 made.shared().record_created(at.now());
-                made.set_named(self.next_time());
+                if self.shared.snapshots.are_open() {
+                    made.set_named(self.next_time());
+                }
                 entry.insert(Arc::clone(&made));
                 Ok(made)
             }

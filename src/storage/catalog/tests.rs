@@ -106,3 +106,46 @@ fn a_damaged_collection_neither_takes_a_place_nor_gives_way() {
         .unwrap();
     catalog.rename(&good, &bad, false, Millis(0)).unwrap();
 }
+
+#[test]
+fn a_snapshot_keeps_what_is_dropped_and_renamed_until_it_closes_or_the_clock_goes_back() {
+    let catalog = Arc::new(Catalog::new());
+    let [first, second] = ["first", "second"].map(|name| Namespace::new("db", name));
+    for goes_back in [false, true] {
+        add(&catalog, "first", 0..3);
+        let snapshot = catalog.snapshot();
+        let at = ReadPoint::of(&snapshot, Millis(0));
+        let count = |name: &str, at: ReadPoint| -> Result<_, Unreadable> {
+            let found = catalog.get_at("db", name, at)?;
+            Ok(found.map(|found| found.read(at, |view| (view.all().len(), view.is_dropped()))))
+        };
+        let (now, there) = (ReadPoint::at(Millis(0)), Ok(Some((3, false))));
+        assert!(catalog.get_to_write_at("db", "first", at).is_ok());
+        catalog.rename(&first, &second, false, Millis(0)).unwrap();
+        add(&catalog, "second", 3..4);
+        assert_eq!(
+            [count("first", at), count("second", at)],
+            [there.clone(), Ok(None)]
+        );
+        assert_eq!(count("second", now), Ok(Some((4, false))));
+        let before = catalog.earlier_bytes();
+        // Dropped under its later name, it is still what it was under the earlier one.
+        catalog.drop_collection("db", "second", None, Millis(0));
+        assert_eq!([count("first", at), count("second", at)], [there, Ok(None)]);
+        assert_eq!(
+            [count("first", now), count("second", now)],
+            [Ok(None), Ok(None)]
+        );
+        assert_eq!(
+            catalog.get_to_write_at("db", "first", at).err(),
+            Some(Unreadable::Changed(first.clone()))
+        );
+        assert!(catalog.earlier_bytes() > before);
+        if goes_back {
+            catalog.go_back();
+            assert_eq!(count("first", at), Err(Unreadable::Vanished));
+        }
+        drop(snapshot);
+        assert_eq!(catalog.earlier_bytes(), 0);
+    }
+}

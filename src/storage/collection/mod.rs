@@ -290,6 +290,12 @@ impl Collection {
         state.empty(kept)
     }
 
+    /// Lets go what a dropped collection still holds for snapshots.
+    pub(super) fn forget_past(&self) {
+        let past = self.exclusive().take_past();
+        drop(past);
+    }
+
     /// Empties this collection after `take_place` has put another one in its place. `allows` sees the settings of this
     /// collection and may refuse. They cannot change in between. (`allows` must not look at documents: its view has no
     /// meaningful time.)

@@ -128,6 +128,11 @@ impl State {
         self.contents.record(now, || self.created());
     }
 
+    /// Takes out what a dropped collection holds for snapshots.
+    pub(super) fn take_past(&mut self) -> Option<Box<Contents>> {
+        self.past.take().map(|(_, contents)| contents)
+    }
+
     /// Marks the collection as dropped and returns its contents, so that the caller can free them without the lock. They stay
     /// for snapshots from before `kept`.
     pub(super) fn empty(&mut self, kept: Option<ClusterTime>) -> Option<Box<dyn Send>> {

@@ -78,10 +78,8 @@ impl Contents {
 
     /// Tells the log about a change of the collection itself.
     pub fn record(&self, now: Millis, op: impl FnOnce() -> LogOp) {
-        // A snapshot that opens later reads this time or a later one.
-        let time = self.shared.time.tick(Millis(0));
         if self.shared.snapshots.are_open() {
-            self.note_changed(time);
+            self.note_changed(self.shared.time.tick(now));
         }
         self.shared.record(now, &self.subject, op);
     }
