@@ -6,7 +6,7 @@ use super::depth::{self, Depth};
 use super::document_map::{DocumentMap, Mapped, map};
 use super::facts::{Entry, InChangeStream, Position, RowsFrom, RunsOn, StageParser};
 use super::levels::row_of;
-use super::rows::RowsBeforeFailure;
+use super::rows::rows_before_failure;
 use super::stage_context::StageContext;
 use super::table::STAGES;
 use super::transform::Transform;
@@ -364,7 +364,7 @@ impl Pipeline {
             // MongoDB reads many documents at once, and a $project in the first place is a part of that.
             let is_read = at == 0 && step.row.name == "$project";
             if at + 1 < self.steps.len() && !is_read {
-                rows = RowsBeforeFailure::new(rows);
+                rows = rows_before_failure(rows);
             }
         }
         depth.at_end(rows)

@@ -54,11 +54,19 @@ pub struct PipelineLimits {
 /// A source without rows: the input of a stage that has rows of its own.
 pub struct Empty;
 
-/// Passes on the rows that a stage made before it failed, and then the failure. In MongoDB a row goes through all stages
-/// before the next one is read, so a later stage that fails with an earlier row fails first.
-pub(super) struct RowsBeforeFailure {
+/// Rows that end with a failure.
+struct RowsBeforeFailure {
     rows: Box<dyn Rows>,
     failure: Option<Error>,
+}
+
+/// Passes on the rows that a stage made before it failed, and then the failure. In MongoDB a row goes through all stages
+/// before the next one is read, so a later stage that fails with an earlier row fails first.
+pub(super) fn rows_before_failure(rows: Box<dyn Rows>) -> Box<dyn Rows> {
+    Box::new(RowsBeforeFailure {
+        rows,
+        failure: None,
+    })
 }
 
 // === impl RowContext ===
@@ -103,17 +111,6 @@ impl PipelineLimits {
             },
             allow_disk_use,
         }
-    }
-}
-
-// === impl RowsBeforeFailure ===
-
-impl RowsBeforeFailure {
-    pub fn new(rows: Box<dyn Rows>) -> Box<dyn Rows> {
-        Box::new(Self {
-            rows,
-            failure: None,
-        })
     }
 }
 
