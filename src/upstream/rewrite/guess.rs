@@ -75,7 +75,10 @@ fn have_distinct_ids(statements: &[Doc<'_>]) -> bool {
     statements.iter().all(|statement| {
         let id = doc_or_empty(*statement, "q").get("_id");
         let key = match id.ty() {
-            Type::Int32 | Type::Int64 => id.as_i64().map(Key::Number),
+            Type::Int32 | Type::Int64 => {
+                let number = id.as_num().and_then(|number| number.to_i64_exact());
+                number.map(Key::Number)
+            }
             ty @ (Type::ObjectId | Type::Binary | Type::Date) => Some(Key::Bytes(ty, id.data())),
             _ => None,
         };

@@ -124,7 +124,7 @@ fn several_statements_are_guessed_together_and_executed_once() {
         world.wait(5);
         let mut number = 0_i64;
         let lsid = session(7);
-        let mut run = |ids: &[i64], world: &mut World| {
+        let mut run = |ids: &[i32], world: &mut World| {
             number += 1;
             let updates = ids
                 .iter()
