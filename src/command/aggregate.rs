@@ -8,8 +8,8 @@ use super::rows::RowSource;
 use super::watch::WatchSource;
 use super::write::{collation, hint};
 use super::{
-    Access, Call, Command, Counter, Counters, Flags, Needs, Outcome, collection_uuid, current_op,
-    explain, guard,
+    Access, Call, Command, Counter, Counters, Flags, Needs, Outcome, collection_uuid, explain,
+    guard, server_lists,
 };
 use crate::args::{Arg, required};
 use crate::auth::AuthTarget;
@@ -19,7 +19,7 @@ use crate::engine::plan::Hint;
 use crate::engine::{EngineSources, Watch, check_on};
 use crate::error::{Code, Error, Result};
 use crate::query::stage::{
-    self, Empty, Output, Pipeline, PipelineInput, PipelineLimits, RowsFrom, STAGES, Stable,
+    self, Empty, Need, Output, Pipeline, PipelineInput, PipelineLimits, RowsFrom, STAGES, Stable,
     StageContext,
 };
 use crate::query::{Scope, Survey, Vars, bind_let};
@@ -223,7 +223,11 @@ impl<'a> Aggregate<'a> {
         if pipeline.change_stream().is_some() {
             check_change_stream(call)?;
         }
-        let operations = about_server.map(|_| current_op::lister(call));
+        let first = pipeline.steps().first().map(|step| &step.row.facts);
+        let server = first.filter(|facts| {
+            facts.rows_from == RowsFrom::Server || facts.needs == Need::ListSessions
+        });
+        let server = server.map(|_| server_lists::lists(call));
         if pipeline.output().is_some() && read_level(call.body()) == Some("linearizable") {
             return Err(Error::new(
                 Code::InvalidOptions,
@@ -244,7 +248,7 @@ impl<'a> Aggregate<'a> {
             Arc::clone(&context.ids),
             context.host(),
             context.config.writes_outside_lock,
-            operations,
+            server,
             cosmos::weigh,
         );
         let limits = PipelineLimits::new(self.allow_disk_use.unwrap_or(true), context.query_memory);

@@ -8,7 +8,6 @@ use super::operations::OperationInfo;
 use super::{Access, Call, Client, Command, Context, Flags, Needs, Outcome};
 use crate::auth::{Action, AuthTarget};
 use crate::clock::monotonic;
-use crate::engine::ListOperations;
 use crate::error::{Code, Error, Result};
 use crate::query::Scope;
 use crate::query::filter::Filter;
@@ -40,7 +39,7 @@ struct TruncatedText(String);
 const OPTIONS: &[&str] = &["$all", "$ownOps", "$truncateOps"];
 
 /// The client that sent the command, and the command itself, which is always in the list of running operations.
-struct CurrentOpCaller {
+pub(super) struct CurrentOpCaller {
     context: Arc<Context>,
     client: Arc<Client>,
     /// The user of the client, if access control is on.
@@ -114,16 +113,10 @@ fn current(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// Returns a function that lists the operations. `$currentOp` calls it when the pipeline runs.
-pub(super) fn lister(call: &Call<'_>) -> ListOperations {
-    let caller = CurrentOpCaller::of(call);
-    Box::new(move |wanted| caller.list(wanted))
-}
-
 // === impl CurrentOpCaller ===
 
 impl CurrentOpCaller {
-    fn of(call: &Call<'_>) -> Self {
+    pub(super) fn of(call: &Call<'_>) -> Self {
         Self {
             context: Arc::clone(call.context),
             client: Arc::clone(call.client),
@@ -135,7 +128,7 @@ impl CurrentOpCaller {
         }
     }
 
-    fn list(&self, wanted: &CurrentOps) -> Vec<DocBuf> {
+    pub(super) fn list(&self, wanted: &CurrentOps) -> Vec<DocBuf> {
         let all = self.sees_all && (wanted.all_users || self.owner.is_none());
         let users = &self.context.users;
         let shows = |client: &Client| {

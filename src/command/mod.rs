@@ -44,6 +44,7 @@ mod login;
 mod ping;
 mod profile;
 mod rename_collection;
+mod server_lists;
 mod server_status;
 mod sessions;
 mod table;

@@ -61,8 +61,12 @@ pub(super) const KILL_BY_PATTERN: Command = Command::ready(
 .with(Flags::SECONDARY)
 .needs(Needs::Server(Action::KillAnySession));
 
-fn start(_: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
-    let id = SessionId::new(*uuid::Uuid::new_v4().as_bytes());
+fn start(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    let mut id = SessionId::new(*uuid::Uuid::new_v4().as_bytes());
+    if let Some(owner) = call.owner() {
+        id = id.of(&owner).ok_or_else(foreign_session)?;
+    }
+    call.context.sessions.get(&id, &mut None)?;
     id.put(reply, "id");
     reply.put_i32("timeoutMinutes", SESSION_MINUTES as i32);
     Ok(Outcome::Reply)

@@ -39,7 +39,7 @@ pub use oid::ObjectIds;
 pub use oplog::{OPLOG, Oplog, OplogUse};
 pub use partial::PartialFilter;
 pub use point::{is_visible, show_by_id};
-pub use report::ListOperations;
+pub use report::ServerLists;
 pub use rows::{CollectionRows, SourceHandles};
 pub use slice::{STEP, TimeSlice};
 pub use sources::{EngineSources, OpenedWalk, Planned, Reading};

@@ -1,9 +1,9 @@
-//! The stages that report: `$collStats`, `$indexStats` and `$currentOp`.
+//! The stages that report: `$collStats`, `$indexStats`, `$currentOp`, `$listLocalSessions` and `$listSessions`.
 
 use super::describe::describe_indexes;
 use super::stats::{StorageStats, put_number};
 use crate::error::{Code, Error, Result};
-use crate::query::stage::{CollectionName, CurrentOps, Report, RowBatch};
+use crate::query::stage::{CollectionName, CurrentOps, ListSessions, Report, RowBatch};
 use crate::storage::index::{ID_INDEX, IndexUsage};
 use crate::storage::{Catalog, ReadPoint, View};
 use crate::value::{DocBuf, DocBuilder, Millis};
@@ -14,11 +14,15 @@ pub struct ReportContext<'a> {
     /// `HOST:PORT` of this server.
     pub host: &'a str,
     pub at: ReadPoint,
-    pub operations: Option<&'a ListOperations>,
+    pub server: Option<&'a dyn ServerLists>,
 }
 
-/// A function that lists the running operations. The commands provide it.
-pub type ListOperations = Box<dyn Fn(&CurrentOps) -> Vec<DocBuf> + Send + Sync>;
+/// Lists that the server as a whole has, as rows. The commands provide them.
+pub trait ServerLists: Send + Sync {
+    /// Lists the running operations.
+    fn operations(&self, wanted: &CurrentOps) -> Vec<DocBuf>;
+    fn sessions(&self, wanted: &ListSessions) -> Vec<DocBuf>;
+}
 
 pub fn report(
     about: &ReportContext<'_>,
@@ -33,11 +37,23 @@ pub fn report(
             Ok(())
         }
         Report::CurrentOp(wanted) => {
-            for doc in about.operations.iter().flat_map(|list| list(wanted)) {
-                out.push(doc.as_doc(), None);
-            }
+            list(about, out, |server| server.operations(wanted));
             Ok(())
         }
+        Report::Sessions(wanted) => {
+            list(about, out, |server| server.sessions(wanted));
+            Ok(())
+        }
+    }
+}
+
+fn list(
+    about: &ReportContext<'_>,
+    out: &mut RowBatch,
+    rows: impl FnOnce(&dyn ServerLists) -> Vec<DocBuf>,
+) {
+    for doc in about.server.map(rows).into_iter().flatten() {
+        out.push(doc.as_doc(), None);
     }
 }
 

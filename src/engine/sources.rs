@@ -10,7 +10,7 @@ use super::id_order::order_ids;
 use super::key_bounds::{MinMaxBounds, between};
 use super::matching_records::matching_records;
 use super::plan::{Hint, Plan, winning_plan};
-use super::report::{ListOperations, ReportContext, report};
+use super::report::{ReportContext, ServerLists, report};
 use super::write::append_ts;
 use super::{CollectionRows, ObjectIds, SourceHandles, merge, out};
 use crate::effort::{Effort, Weigh};
@@ -40,8 +40,8 @@ struct PipelineResources {
     host: String,
     /// For `$merge`: see [`super::write::WriteTarget`].
     outside_lock: bool,
-    /// For `$currentOp`.
-    operations: Option<ListOperations>,
+    /// For `$currentOp`, `$listLocalSessions` and `$listSessions`.
+    server: Option<Box<dyn ServerLists>>,
     weigh: Weigh,
 }
 
@@ -129,21 +129,21 @@ impl EngineSources {
     }
 
     /// Adds the resources of a pipeline, which may also write (`$out`, `$merge`) and report (`$collStats`). `host` is this
-    /// server's `HOST:PORT`. Only `$currentOp` needs `operations`.
+    /// server's `HOST:PORT`. Only a stage that tells about the whole server needs `server`.
     #[must_use]
     pub fn for_pipeline(
         mut self,
         ids: Arc<ObjectIds>,
         host: String,
         outside_lock: bool,
-        operations: Option<ListOperations>,
+        server: Option<Box<dyn ServerLists>>,
         weigh: Weigh,
     ) -> Self {
         self.more = Some(PipelineResources {
             ids,
             host,
             outside_lock,
-            operations,
+            server,
             weigh,
         });
         self
@@ -348,7 +348,7 @@ impl Sources for EngineSources {
             catalog: &self.catalog,
             host: &more.host,
             at: self.handles.read_point(),
-            operations: more.operations.as_ref(),
+            server: more.server.as_deref(),
         };
         report(&about, on, what, out)
     }

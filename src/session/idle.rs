@@ -31,8 +31,13 @@ impl Idle {
         }
     }
 
+    /// Returns how many minutes ago `used` was.
+    pub fn minutes_since(&self, used: &AtomicU32) -> u32 {
+        self.minute().wrapping_sub(used.load(Ordering::Relaxed))
+    }
+
     /// Returns whether `used` is more than `minutes` ago.
     pub fn is_over(&self, used: &AtomicU32, minutes: u32) -> bool {
-        self.minute().wrapping_sub(used.load(Ordering::Relaxed)) > minutes
+        self.minutes_since(used) > minutes
     }
 }

@@ -19,7 +19,7 @@ mod transaction_counts;
 
 pub use batch::ReplyBatch;
 pub use cursors::{CursorId, CursorInfo, Cursors, Fill, OpenCursor, Source};
-pub use id::SessionId;
+pub use id::{NOBODY, SessionId};
 pub use idle::Idle;
 pub use retry::{Retry, StatementOutcome};
 pub use sessions::{Busy, SESSION_MINUTES, Session, Sessions};

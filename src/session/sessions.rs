@@ -221,6 +221,15 @@ impl Sessions {
         sessions.collect()
     }
 
+    /// Returns the stored sessions, each with its last use to the minute.
+    pub fn list(&self, now: Millis) -> Vec<(SessionId, Millis)> {
+        let sessions = self.known.iter().map(|session| {
+            let minutes = self.idle.minutes_since(&session.used);
+            (session.id, Millis(now.0 - i64::from(minutes) * 60_000))
+        });
+        sessions.collect()
+    }
+
     pub fn len(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }

@@ -14,7 +14,7 @@ use super::dispatch::find;
 use super::generic::Generic;
 use super::{Access, Call, Client, Command, Context, Flags};
 use crate::auth::{Action, AuthTarget, Privileges, User};
-use crate::command::current_op;
+use crate::command::{current_op, server_lists};
 use crate::effort::Effort;
 use crate::error::{Code, Error, Result};
 use crate::query::stage::{
@@ -118,7 +118,7 @@ pub(in crate::command) fn check(call: &Call<'_>) -> Result<()> {
         return Err(refusal(call));
     }
     let allowed = match call.command.facts.needs {
-        Needs::Nothing => matches!(call.rights, Rights::All | Rights::User(_)),
+        Needs::Nothing => call.is_logged_in(),
         // The command itself refuses a name of the wrong type, before it reaches any data.
         Needs::Collection(action) => match call.target().as_str() {
             Some(name) => call.may(AuthTarget::Collection(database, name), action),
@@ -220,10 +220,9 @@ pub(in crate::command) fn may_begin(
     let (need, spec) = first.map_or((Need::Find, ValueRef::MISSING), |(row, spec)| {
         (row.facts.needs, spec)
     });
-    let logged_in = || matches!(call.rights, Rights::All | Rights::User(_));
     match need {
         Need::Find => call.may(on, Action::Find),
-        Need::LoggedIn => logged_in(),
+        Need::LoggedIn => call.is_logged_in(),
         Need::ChangeStream => call.may(on, Action::ChangeStream) && call.may(on, Action::Find),
         Need::CollStats => call.may(on, Action::CollStats),
         Need::IndexStats => call.may(on, Action::IndexStats),
@@ -233,11 +232,7 @@ pub(in crate::command) fn may_begin(
         Need::ListSearchIndexes => call.may(on, Action::ListSearchIndexes),
         Need::PlanCacheRead => call.may(on, Action::PlanCacheRead),
         Need::CurrentOp => current_op::may_see(call, spec),
-        Need::ListSessions => {
-            let spec = spec.as_doc().unwrap_or(Doc::EMPTY);
-            let others = is_true(spec.get("allUsers")) || spec.has("users");
-            !others && logged_in() || call.may(AuthTarget::Cluster, Action::ListSessions)
-        }
+        Need::ListSessions => server_lists::may_list_sessions(call, spec),
         Need::QueryStats => call.may(AuthTarget::Cluster, Action::QueryStatsRead),
         Need::Everything => call.rights.everything(),
     }
@@ -321,6 +316,11 @@ impl Call<'_> {
             Rights::User(user) => Some(user),
             _ => None,
         }
+    }
+
+    /// Whether the sender has logged in, or need not.
+    pub(in crate::command) fn is_logged_in(&self) -> bool {
+        matches!(self.rights, Rights::All | Rights::User(_))
     }
 
     /// Returns the owner of cursors and sessions that the command creates.

@@ -29,6 +29,7 @@ mod group;
 mod index_stats;
 mod levels;
 mod limit;
+mod list_sessions;
 mod lookup;
 mod lookup_spec;
 mod match_;
@@ -68,6 +69,7 @@ pub use facts::{
 };
 pub use levels::{check_early, each_stage, names};
 pub use limit::rows as limit;
+pub use list_sessions::ListSessions;
 pub use match_::rows as filter;
 pub use merge::{Merge, WhenMatched, WhenNotMatched};
 pub use pipeline::{Pipeline, PipelineInput, PipelineStep, Stage, StageOp};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{CurrentOps, Merge, Origin, RowBatch, RowContext, Rows};
+use super::{CurrentOps, ListSessions, Merge, Origin, RowBatch, RowContext, Rows};
 use crate::error::Result;
 use crate::query::filter::Filter;
 use crate::query::sort::Sort;
@@ -94,6 +94,7 @@ pub enum Report {
     },
     IndexStats,
     CurrentOp(CurrentOps),
+    Sessions(ListSessions),
 }
 
 // === impl CollectionName ===

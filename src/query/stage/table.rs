@@ -7,8 +7,8 @@ use super::facts::{
 use super::levels::{fused, only_pipeline};
 use super::{
     add_fields, bucket, bucket_auto, change_stream, coll_stats, count, current_op, documents,
-    facet, group, index_stats, limit, lookup, match_, merge, out, project, redact, replace_root,
-    sample, skip, sort, sort_by_count, union_with, unset, unwind,
+    facet, group, index_stats, limit, list_sessions, lookup, match_, merge, out, project, redact,
+    replace_root, sample, skip, sort, sort_by_count, union_with, unset, unwind,
 };
 use crate::value::ValueRef;
 use crate::vocabulary::Vocabulary;
@@ -87,12 +87,15 @@ const ROWS: &[Entry] = &[
         .not_in_sub()
         .stable(Stable::Never),
     planned_server("$listClusterCatalog", Need::ListCatalog),
-    planned_server("$listLocalSessions", Need::ListSessions),
+    Entry::ready("$listLocalSessions", list_sessions::parse_local)
+        .first(RowsFrom::Server, Need::ListSessions)
+        .on_database()
+        .stable(Stable::Never),
     planned_server("$listSampledQueries", Need::Everything),
     Entry::planned("$listSearchIndexes")
         .first(RowsFrom::Stage, Need::ListSearchIndexes)
         .stable(Stable::Never),
-    Entry::planned("$listSessions")
+    Entry::ready("$listSessions", list_sessions::parse_all)
         .first(RowsFrom::Stage, Need::ListSessions)
         .on_only("config", "system.sessions")
         .not_in_sub()

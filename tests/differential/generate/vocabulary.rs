@@ -109,6 +109,8 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("$meta", "needs text or geo search, which are not built"),
     ("$currentOp", "tells of the server, not of the data"),
     ("$collStats", "tells of the server, not of the data"),
+    ("$listLocalSessions", "tells of the server, not of the data"),
+    ("$listSessions", "tells of the server, not of the data"),
     ("$indexStats", "tells of the server, not of the data"),
     (
         "$changeStream",
