@@ -178,8 +178,8 @@ fn other_commands_are_explained_and_change_nothing() {
         ),
         (
             doc! {"findAndModify": "nope", "query": {}, "remove": true},
-            vec!["DELETE", "EOF"],
-            "nWouldDelete",
+            vec!["EOF"],
+            "nReturned",
             0,
         ),
         (
