@@ -274,11 +274,10 @@ impl Collection {
     /// Returns the number of documents, and roughly what they take.
     pub(super) fn weight(&self) -> (u64, usize) {
         let state = self.shared();
-        let totals = state.contents().totals();
-        (
-            totals.count,
-            usize::try_from(totals.bytes).unwrap_or(usize::MAX),
-        )
+        let (totals, versions) = (state.contents().totals(), state.contents().versions());
+        let earlier = versions.map_or(0, |versions| versions.earlier.bytes());
+        let present = usize::try_from(totals.bytes).unwrap_or(usize::MAX);
+        (totals.count, present.saturating_add(earlier))
     }
 
     /// Empties the collection for good and returns its contents, so that the caller can free them without the lock. Snapshots from
