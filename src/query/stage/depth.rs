@@ -7,7 +7,7 @@
 //! its own specification has, and a stored document leaves room for twenty levels. So a pipeline is checked only if it may
 //! exceed that.
 
-use super::{Flow, RowBatch, RowContext, Rows};
+use super::{Flow, Row, RowBatch, RowContext, Rows};
 use crate::error::Result;
 use crate::query::expr::{MAX_DEPTH, check_depth, nesting};
 use crate::value::ValueRef;
@@ -60,10 +60,17 @@ impl Rows for DepthCheckedRows {
     fn fill(&mut self, cx: &mut RowContext<'_>, out: &mut RowBatch) -> Result<Flow> {
         let first = out.len();
         let flow = self.0.fill(cx, out)?;
-        for row in out.iter_from(first) {
-            check_depth(ValueRef::document(row.doc))?;
-        }
-        Ok(flow)
+        let too_deep = |row: Row<'_>| check_depth(ValueRef::document(row.doc)).is_err();
+        let found = out.iter_from(first).position(too_deep);
+        let Some(at) = found else {
+            return Ok(flow);
+        };
+        // No later stage sees the row that is too deep.
+        let failure = out
+            .get(first + at)
+            .map_or(Ok(()), |row| check_depth(ValueRef::document(row.doc)));
+        out.truncate(first + at);
+        failure.map(|()| flow)
     }
 
     fn suspend(&mut self) -> usize {
