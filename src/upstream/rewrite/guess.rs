@@ -1,8 +1,9 @@
 //! Writes to single documents by their `_id`: a first try that costs the cluster little.
 //!
-//! Some updates need no predicate at all (`unfiltered.rs`). For the others there is a guess. The expression of the [`EndedPredicate`](super::EndedPredicate) costs the cluster as much as the write itself. But nearly
-//! every document of a collection with a default inherits it, and then the stamp tells all. So the command is sent for such
-//! documents first. If it misses one, it is sent again with the whole predicate.
+//! Some updates need no predicate at all (`unfiltered.rs`). For the others there is a guess. The expression of the
+//! [`EndedPredicate`](super::EndedPredicate) costs the cluster as much as the write itself. But nearly every document of a
+//! collection with a default inherits it, and then the stamp tells all. So the command is sent for such documents first. If it
+//! misses one, it is sent again with the whole predicate.
 //!
 //! Both may have the same transaction number: a statement that matches nothing leaves no trace in the history of its session,
 //! and one that was executed is answered from the history whatever its filter says (seen on MongoDB 6.0.5). So a command of

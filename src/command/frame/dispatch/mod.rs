@@ -4,6 +4,7 @@
 //! and the rights checked, and runs the command. A quick command writes its reply at once. A long one is wrapped into work
 //! that the connection runs step by step. This room knows no socket, and only a few commands by name.
 
+mod deferred;
 mod faulted;
 mod locked;
 
@@ -35,13 +36,13 @@ use crate::command::{COMMANDS, cosmos};
 use crate::effort::Effort;
 use crate::engine::OPLOG;
 use crate::error::{Code, Error, Hangup, Result};
-use crate::handler::{self, Handler, Peer, Progress, Traffic, Work};
+use crate::handler::{self, Handler, Peer, Traffic, Work};
 use crate::interrupt::{Limit, expired};
 use crate::session::{Busy, InTransaction, Session};
 use crate::value::{Doc, DocBuilder, Type};
 use crate::vocabulary::Status;
-use crate::wait::Wait;
 use crate::wire::{CompressedMessage, Request};
+use deferred::DeferredRequest;
 use locked::LockedStatement;
 
 /// Answers requests by running commands.
@@ -57,22 +58,6 @@ enum Attempt {
     Busy(Busy, Option<Instant>),
     /// A schema change needs a collection that the statement of a transaction uses. Nothing has been done yet.
     Locked(Box<LockedStatement>),
-}
-
-/// A request that runs later: a retryable write that waits for an earlier attempt of itself, a request that a fail point
-/// delays, or one that is too large to run on the worker that serves the connection.
-struct DeferredRequest {
-    context: Arc<Context>,
-    client: Arc<Client>,
-    request: Request,
-    /// The step that parses the request and plans its queries may take long, and has not been announced yet.
-    announces: bool,
-    /// The end of the waiting time.
-    deadline: Option<Instant>,
-    /// The statement of a transaction that waits for a schema change.
-    locked: Option<Box<LockedStatement>>,
-    /// The work that the request became when its turn came.
-    running: Option<Box<dyn Work>>,
 }
 
 /// A request of this many bytes may take long to read.
@@ -572,79 +557,6 @@ fn go_on(
         transaction: call.transaction.take(),
         _snapshot: call.snapshot.take(),
     })
-}
-
-// === impl DeferredRequest ===
-
-impl DeferredRequest {
-    fn new(context: &Arc<Context>, client: &Arc<Client>, request: Request) -> Self {
-        Self {
-            context: Arc::clone(context),
-            client: Arc::clone(client),
-            request,
-            announces: false,
-            deadline: None,
-            locked: None,
-            running: None,
-        }
-    }
-}
-
-impl Work for DeferredRequest {
-    fn step(&mut self, out: &mut Vec<u8>) -> Result<Progress, Hangup> {
-        if let Some(running) = &mut self.running {
-            return running.step(out);
-        }
-        if std::mem::take(&mut self.announces) {
-            return Ok(Progress::Blocking);
-        }
-        let limit = Limit {
-            deadline: self.deadline,
-            ..Limit::default()
-        };
-        if let Err(error) = limit.check() {
-            let start = out.len();
-            reply::fail(out, start, &error);
-            self.context.put_time(out, start);
-            return Ok(Progress::Done);
-        }
-        let resumed = match self.locked.take() {
-            None => None,
-            Some(mut locked) => {
-                if let Some(wait) = locked.take_wait() {
-                    self.locked = Some(locked);
-                    return Ok(Progress::Wait(wait));
-                }
-                if let Err(error) = locked.check(&self.context) {
-                    let shard = Counters::shard(self.client.id);
-                    locked.fail(&self.context, shard, error, out);
-                    return Ok(Progress::Done);
-                }
-                Some(locked)
-            }
-        };
-        let (context, client) = (&self.context, &self.client);
-        match attempt(context, client, &mut None, &self.request, resumed, out) {
-            Attempt::Replied => Ok(Progress::Done),
-            Attempt::Streaming => Ok(Progress::Streaming),
-            Attempt::Busy(busy, deadline) => {
-                self.deadline = self.deadline.or(deadline);
-                let wait = Wait::until(busy.given_back);
-                Ok(Progress::Wait(match self.deadline {
-                    Some(deadline) => wait.no_later_than(deadline),
-                    None => wait,
-                }))
-            }
-            Attempt::Locked(locked) => {
-                self.locked = Some(locked);
-                Ok(Progress::More)
-            }
-            Attempt::Work(work) => {
-                self.running = Some(work);
-                Ok(Progress::More)
-            }
-        }
-    }
 }
 
 #[cfg(test)]
