@@ -24,7 +24,7 @@
 //! | `ChangeLog::kept` | the log of changes, and the order of their times | an entry, or a look at some hundred |
 //! | `Followers::scopes` | who waits for entries of the log | a lookup |
 //! | `Catalog::uncommitted` | the collections that open transactions have created | a lookup |
-//! | `Snapshots::times`; `Snapshots::former`; `Transactions::joined`; `NamespaceLocks::held` | which snapshots and transactions are open, and which names they use | a lookup |
+//! | `Snapshots::former`, then `Snapshots::times`; `Transactions::joined`; `NamespaceLocks::held` | which snapshots and transactions are open, and which names they use | a lookup |
 //!
 //! - A thread holds the lock of one collection at a time, with two exceptions. `Catalog::place` locks, under `changing`, the
 //!   collection that is replaced, then the one that is renamed, and both before the shards of their names. The commit of a

@@ -32,7 +32,7 @@ pub(super) struct Snapshots {
     /// Keeps the past that clients may read without an open snapshot of their own. Locked before `times`.
     window: Mutex<Option<ClusterTime>>,
     /// The collections that were dropped or renamed while a snapshot was open, by the names that they had, the earliest first.
-    /// No other lock is acquired under this one.
+    /// Locked before `times`.
     former: Mutex<FormerCollections>,
 }
 
@@ -81,11 +81,12 @@ impl Snapshots {
         until: ClusterTime,
         bytes: usize,
     ) -> Option<ClusterTime> {
+        // Asked under the lock: whoever closes a snapshot prunes after that.
+        let mut former = self.former.lock();
         if !self.are_open() {
             return None;
         }
         self.count_bytes(0, bytes);
-        let mut former = self.former.lock();
         former.entry(name.clone()).or_default().push(Former {
             collection: Some(Arc::clone(collection)),
             since: collection.named(),
@@ -124,12 +125,14 @@ impl Snapshots {
     }
 
     /// Lets the former collections go that no snapshot needs.
-    fn prune_former(&self, oldest: Option<ClusterTime>) {
+    fn prune_former(&self) {
         let mut gone = Vec::new();
         let mut former = self.former.lock();
         if former.is_empty() {
             return;
         }
+        // Asked under the lock: a snapshot that is opened after this is later than all that is noted here.
+        let oldest = self.oldest();
         former.retain(|_, all| {
             let is_needed =
                 |former: &mut Former| oldest.is_some_and(|oldest| former.until > oldest);
@@ -185,7 +188,7 @@ impl Snapshots {
         drop(times);
         self.open.fetch_sub(1, Ordering::SeqCst);
         if oldest.is_none_or(|oldest| oldest > time) {
-            self.prune_former(oldest);
+            self.prune_former();
         }
     }
 
@@ -285,6 +288,30 @@ mod tests {
         assert!(shared.snapshots.former.lock().is_empty());
         assert_eq!(shared.snapshots.bytes(), 0);
         assert_eq!(Arc::strong_count(&gone), 1);
+    }
+
+    #[test]
+    fn who_closes_a_snapshot_late_takes_nothing_from_a_new_one() {
+        let shared = Arc::new(Shared::default());
+        let closed = Snapshot::open(&shared);
+        shared.time.tick(Millis(1_000));
+        // The thread that closes the last snapshot has found none that is open, and is interrupted.
+        drop(closed);
+        let open = Snapshot::open(&shared);
+        let name = Namespace::new("db", "gone");
+        let gone = Arc::new(Collection::new(name.clone(), CollectionOptions::default()));
+        let until = shared.time.tick(Millis(2_000));
+        shared.snapshots.note_former(&name, &gone, until, 100);
+        shared.snapshots.prune_former();
+        let found = shared.snapshots.former(("db", "gone"), open.time());
+        assert!(found.is_ok_and(|found| found.is_some()));
+        drop(open);
+        assert_eq!(shared.snapshots.bytes(), 0);
+        assert_eq!(
+            shared.snapshots.note_former(&name, &gone, until, 100),
+            None,
+            "nobody needs it"
+        );
     }
 
     #[test]

@@ -75,9 +75,10 @@ impl Catalog {
         at: ReadPoint,
     ) -> Result<Option<Arc<Collection>>, Unreadable> {
         let found = self.get_at(database, collection, at)?;
+        // A collection that another transaction is just committing has its time when the lock is had.
         if let (Some(time), Some(found)) = (at.as_of(), &found)
             && found.creator().is_none()
-            && found.shared().contents().changed() > time
+            && (found.shared().contents().changed() > time || found.named() > time)
         {
             return Err(Unreadable::Changed(Namespace::new(database, collection)));
         }
