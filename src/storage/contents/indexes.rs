@@ -58,11 +58,12 @@ impl Contents {
     /// Takes the indexes out and returns them, so that the caller can free large ones without the lock.
     fn take_indexes(&mut self, picks: impl Fn(&Index) -> bool) -> Vec<Index> {
         self.guarded(|contents| {
-            contents.schema += 1;
             let (gone, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut contents.indexes)
                 .into_iter()
                 .partition(picks);
             contents.indexes = kept;
+            // Without an index that was never complete, what a transaction has checked still holds.
+            contents.schema += u64::from(gone.iter().any(|index| index.ready));
             if gone.iter().any(Index::is_date_rule) {
                 contents.install_date_rules();
             }

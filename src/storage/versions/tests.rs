@@ -558,3 +558,18 @@ fn a_transaction_finds_what_it_wrote_to_a_document_that_was_freed() {
     assert_eq!(put(3), Ok(Some(Some(3))));
     assert_eq!(transaction.commit(later, client), Err(CommitConflict));
 }
+
+#[test]
+fn a_build_that_is_given_up_leaves_transactions_alone() {
+    let catalog = Arc::new(Catalog::new());
+    let c = collection(&catalog, "c", true);
+    let spec = IndexSpec::new("w_1", DocBuf::from(doc! {"w": 1}));
+    let number = c.write(T, |writer| writer.begin_index(spec)).unwrap();
+    let transaction = catalog.begin();
+    let at = transaction.read_point(T);
+    let insert = |writer: &mut Writer<'_>| writer.insert(&bytes(1, 1)).is_ok();
+    assert_eq!(c.write_at(at, insert), Ok(true));
+    let gone = c.write(T, |writer| writer.abandon_indexes(&[number]));
+    assert_eq!(gone.unwrap().len(), 1);
+    assert_eq!(transaction.commit(T, client), Ok(()));
+}
