@@ -287,6 +287,7 @@ impl<'a> Aggregate<'a> {
         }
         let opening = CursorOptions {
             is_slow,
+            writes: pipeline.output().is_some(),
             awaits: pipeline.change_stream().is_some(),
             ..CursorOptions::plain(namespace, self.batch_size)
         };

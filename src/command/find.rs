@@ -227,6 +227,7 @@ impl<'a> Find<'a> {
             no_timeout: self.no_timeout,
             awaits: prepared.tailing && self.await_data,
             is_slow: prepared.is_slow,
+            writes: false,
         };
         let tailing = prepared.tailing;
         let mut source = self.source(call, prepared)?;

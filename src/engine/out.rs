@@ -139,12 +139,12 @@ impl Sink for Out {
 impl Drop for Out {
     fn drop(&mut self) {
         if !self.finished {
-            let drop = SchemaChange::DropCollection(DropCollection {
+            let drop = DropCollection {
                 namespace: self.temporary.namespace(),
                 uuid: Some(self.temporary.uuid()),
-            });
-            // This fails only if the collection has been dropped already.
-            let _ = drop.begin(&self.catalog, self.now);
+            };
+            // Nobody is left who could wait for transactions that use it.
+            drop.run(&self.catalog, self.now);
         }
     }
 }

@@ -87,6 +87,8 @@ pub struct CursorInfo {
     pub awaits: bool,
     /// A single row may take long to compute.
     pub is_slow: bool,
+    /// Its rows are written to a collection, and each of them may have to wait for a transaction.
+    pub writes: bool,
     /// The command that opened it, for currentOp and getMore's `originatingCommand`.
     pub command: Bytes,
     /// Where that command's reads started from. A getMore reads from the same point, moved to its own `now`.
@@ -368,6 +370,7 @@ impl CursorInfo {
             no_timeout: false,
             awaits: false,
             is_slow: false,
+            writes: false,
             command,
             at,
             usage: Arc::new(CursorUsage {

@@ -33,12 +33,12 @@ const LOSSES: [Loss; 6] = [
     Loss::NewerNumber,
 ];
 
-fn lsid(n: u8) -> Document {
+pub fn lsid(n: u8) -> Document {
     let (subtype, bytes) = (BinarySubtype::Uuid, vec![n; 16]);
     doc! {"id": Binary { subtype, bytes }}
 }
 
-fn inside(mut command: Document, session: u8, number: i64, starts: bool) -> Document {
+pub fn inside(mut command: Document, session: u8, number: i64, starts: bool) -> Document {
     command.extend(doc! {"lsid": lsid(session), "txnNumber": number, "autocommit": false});
     if starts {
         command.insert("startTransaction", true);
@@ -127,6 +127,8 @@ pub fn wait_until_nothing_is_left(world: &mut World) {
 }
 
 fn set_up(world: &mut World) {
+    // A newer transaction waits for the schema change that waits for the older one.
+    world.run(doc! {"setParameter": 1, "maxTransactionLockRequestTimeoutMillis": 60_000});
     world.insert("c", [doc! {"_id": 0, "n": 0}, doc! {"_id": 1}]);
     world.index("c", doc! {"key": {"u": 1}, "unique": true, "sparse": true});
 }
@@ -166,10 +168,17 @@ fn clients_that_leave_leave_nothing_behind() {
         let insert = doc! {"insert": "c", "documents": [{"_id": 70}]};
         leaving.send(DB, insert).unwrap();
         drop(leaving);
+        // A schema change waits for it, too.
+        let mut changing = world.connect();
+        let index = doc! {"createIndexes": "c", "indexes": [{"key": {"z": 1}, "name": "z_1"}]};
+        changing.send(DB, index).unwrap();
         assert!(child.is_some() || has_written(&mut world), "{loss:?}");
         lose(loss, &mut world, client, 7);
         let reply = waiting.receive().unwrap();
         assert_eq!(reply.get("n").and_then(int), Some(1), "{loss:?}: {reply}");
+        let reply = changing.receive().unwrap();
+        let built = reply.get("numIndexesAfter").and_then(int);
+        assert_eq!(built, Some(3), "{loss:?}: {reply}");
         wait_until_nothing_is_left(&mut world);
         let rows =
             world.rows(doc! {"find": "c", "filter": {"_id": {"$lte": 1}}, "sort": {"_id": 1}});

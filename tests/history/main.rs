@@ -20,6 +20,7 @@ mod cycles;
 mod exact;
 mod leftovers;
 mod record;
+mod schema_changes;
 
 use std::sync::atomic::Ordering;
 

@@ -33,6 +33,8 @@ pub struct CursorOptions {
     pub awaits: bool,
     /// A single row may take long to compute.
     pub is_slow: bool,
+    /// The rows are written to a collection.
+    pub writes: bool,
 }
 
 /// The limits of one batch.
@@ -55,6 +57,8 @@ struct BatchTask {
     /// The elements so far, and the work of finding them.
     bytes: Vec<u8>,
     effort: Effort,
+    /// The next step may have to wait in its middle, and the framework has been told.
+    is_announced: bool,
     what: Option<BatchCursor>,
 }
 
@@ -127,6 +131,7 @@ pub fn open(
     info.no_timeout = opening.no_timeout;
     info.awaits = opening.awaits;
     info.is_slow = opening.is_slow;
+    info.writes = opening.writes;
     let limit = opening.batch_size.unwrap_or(FIRST_BATCH);
     let what = BatchCursor::First {
         source,
@@ -176,7 +181,7 @@ fn answer(
         let start = out.len();
         let mut batch = ReplyBatch::new(out, terms.limit);
         // An operation that may take long is on the list of operations before it begins.
-        let fill = match what.is_slow() {
+        let fill = match what.info().is_slow || what.info().writes {
             true => Ok(Fill::Pause),
             false => what.fill(at, &mut batch, &mut call.effort),
         };
@@ -210,6 +215,7 @@ fn answer(
                 terms,
                 bytes,
                 effort: call.effort,
+                is_announced: false,
                 what: Some(what),
             }))),
         },
@@ -253,6 +259,7 @@ impl CursorOptions {
             no_timeout: false,
             awaits: false,
             is_slow: false,
+            writes: false,
         }
     }
 }
@@ -296,10 +303,10 @@ impl BatchCursor {
         }
     }
 
-    fn is_slow(&self) -> bool {
+    fn info(&self) -> &CursorInfo {
         match self {
-            Self::First { info, .. } => info.is_slow,
-            Self::Next { cursor, .. } => cursor.info.is_slow,
+            Self::First { info, .. } => info,
+            Self::Next { cursor, .. } => &cursor.info,
         }
     }
 
@@ -425,6 +432,14 @@ impl Task for BatchTask {
         let Some(what) = &mut self.what else {
             return Ok(Step::Done);
         };
+        // A row that is written waits here for a transaction. The workers of the runtime cannot, and do not notice meanwhile that
+        // the client leaves.
+        if what.info().writes {
+            self.is_announced = !self.is_announced;
+            if self.is_announced {
+                return Ok(Step::Blocking);
+            }
+        }
         let mut arrival = None;
         if let Some(until) = self.terms.until {
             // A command that has waited sees the documents that are there when it wakes.

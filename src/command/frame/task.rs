@@ -36,6 +36,8 @@ pub enum Step {
     Wait(Wait),
     /// The same, and the command waits for a lock that a transaction holds.
     Locked(Wait),
+    /// Call `step` again on a thread of its own: that step may have to wait in its middle.
+    Blocking,
     /// The fields of the reply are written.
     Done,
     /// The fields are written, and the command runs again for the next reply, as in
@@ -99,7 +101,8 @@ impl Work for RunningCommand {
         });
         let is_locked = matches!(stepped, Ok(Step::Locked(_)));
         self.operation.info.note_lock(is_locked);
-        let goes_on = is_locked || matches!(stepped, Ok(Step::More | Step::Wait(_)));
+        let goes_on =
+            is_locked || matches!(stepped, Ok(Step::More | Step::Wait(_) | Step::Blocking));
         if !goes_on && let Some(meter) = self.meter.take() {
             let reply = match stepped {
                 Ok(_) => reply::behind(out, start),
@@ -128,6 +131,10 @@ impl Work for RunningCommand {
             Ok(Step::More) => {
                 out.truncate(start);
                 Progress::More
+            }
+            Ok(Step::Blocking) => {
+                out.truncate(start);
+                Progress::Blocking
             }
             Ok(Step::Wait(wait) | Step::Locked(wait)) => {
                 out.truncate(start);

@@ -42,7 +42,8 @@ impl DropCollection {
         matches!(found, Ok(None)).then_some(Done::NothingToDrop)
     }
 
-    pub(super) fn run(self, catalog: &Catalog, now: Millis) -> Done {
+    /// Drops the collection also from under transactions that use it. For collections that are the server's own.
+    pub fn run(self, catalog: &Catalog, now: Millis) -> Done {
         let (database, name) = (self.namespace.database(), self.namespace.collection());
         // A collection that a failed write has closed can be dropped. It has no indexes left.
         let there = catalog.get(database, name).unwrap_or_default();
