@@ -190,10 +190,10 @@ impl Sessions {
         &self.transactions
     }
 
-    /// Aborts the transactions whose time is over.
-    pub fn expire_transactions(&self, now: Millis) {
+    /// Aborts the transactions that are meant and that no command uses now.
+    pub fn abort_where(&self, is_meant: impl Fn(&TransactionInfo) -> bool) {
         for session in self.with_transactions() {
-            session.expire(now);
+            session.abort_if(&is_meant);
         }
     }
 

@@ -186,15 +186,15 @@ impl Session {
         }
     }
 
-    /// Aborts the transaction if its time is over and no command uses it.
-    pub(super) fn expire(&self, now: Millis) {
+    /// Aborts the transaction if it is meant and no command uses it.
+    pub(super) fn abort_if(&self, is_meant: impl Fn(&TransactionInfo) -> bool) {
         let mut state = self.lock();
-        if !matches!(&state.transaction, TransactionState::Open(open) if open.info.expires <= now) {
+        if !matches!(&state.transaction, TransactionState::Open(open) if is_meant(&open.info)) {
             return;
         }
-        let expired = std::mem::replace(&mut state.transaction, TransactionState::Aborted);
+        let aborted = std::mem::replace(&mut state.transaction, TransactionState::Aborted);
         drop(state);
-        self.give_up(expired);
+        self.give_up(aborted);
     }
 }
 
@@ -293,6 +293,14 @@ impl InTransaction {
         match &self.state {
             TransactionState::Open(open) => Some(open.transaction.read_point(now)),
             _ => None,
+        }
+    }
+
+    /// Returns whether the transaction may use another collection.
+    pub fn may_use_more(&self) -> bool {
+        match &self.state {
+            TransactionState::Open(open) => open.transaction.may_use_more(),
+            _ => true,
         }
     }
 

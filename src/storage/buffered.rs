@@ -17,9 +17,6 @@ use crate::ttl::{End, OwnTtl};
 use crate::value::{Doc, DocBuf};
 use crate::wait::Wait;
 
-/// The most memory that the buffers of all transactions may take.
-pub(super) const MAX_BUFFERED: usize = 1 << 30;
-
 // === impl Writer ===
 
 impl Writer<'_> {
@@ -185,7 +182,7 @@ impl Writer<'_> {
         if self.view().options().cap.is_some() {
             return Err(Refused::Capped);
         }
-        if self.contents().shared().transactions.buffered() > MAX_BUFFERED {
+        if self.contents().shared().transactions.are_full() {
             return Err(Refused::TransactionTooLarge);
         }
         let own = self.at.transaction();

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use ahash::AHashMap;
+use ahash::{AHashMap, AHashSet};
 use parking_lot::Mutex;
 
 use super::namespace::Names;
@@ -43,11 +43,13 @@ pub enum LockScope {
     Database(String),
 }
 
-/// The names that a transaction uses. Dropping this frees them.
+/// The names that a transaction uses. Dropping this frees them. Their memory counts like that of its writes.
 #[derive(Debug)]
 pub(super) struct UsedNames {
     shared: Arc<Shared>,
-    names: Vec<Namespace>,
+    names: AHashSet<Namespace>,
+    databases: AHashSet<Box<str>>,
+    bytes: usize,
 }
 
 /// The names that a schema change needs. Dropping this frees them.
@@ -114,20 +116,29 @@ impl Drop for SchemaLock {
 // === impl UsedNames ===
 
 impl UsedNames {
+    /// What a name takes besides its bytes, here and in [`Held::used`], roughly.
+    const OVERHEAD: usize = 128;
+
     pub fn new(shared: &Arc<Shared>) -> Self {
         Self {
             shared: Arc::clone(shared),
-            names: Vec::new(),
+            names: AHashSet::new(),
+            databases: AHashSet::new(),
+            bytes: 0,
         }
+    }
+
+    pub fn len(&self) -> usize {
+        self.names.len()
     }
 
     /// Adds a name. Returns a wait if a schema change needs it: ask again when it is over.
     pub fn add(&mut self, name: (&str, &str)) -> Result<(), Wait> {
-        if self.names.iter().any(|known| known.names() == name) {
+        if self.names.contains(&name as &dyn Names) {
             return Ok(());
         }
         // It already keeps a change of the whole database waiting.
-        let in_database = self.names.iter().any(|known| known.database() == name.0);
+        let in_database = self.databases.contains(name.0);
         let locks = &self.shared.namespace_locks;
         let mut held = locks.held.lock();
         let scopes = held.changes.iter().flat_map(|(_, scopes)| scopes);
@@ -139,7 +150,14 @@ impl UsedNames {
         }
         let namespace = Namespace::new(name.0, name.1);
         *held.used.entry(namespace.clone()).or_default() += 1;
-        self.names.push(namespace);
+        drop(held);
+        let bytes = Self::OVERHEAD + 2 * namespace.as_str().len();
+        self.shared.transactions.count(0, bytes);
+        self.bytes += bytes;
+        self.names.insert(namespace);
+        if !in_database {
+            self.databases.insert(name.0.into());
+        }
         Ok(())
     }
 }
@@ -149,6 +167,7 @@ impl Drop for UsedNames {
         if self.names.is_empty() {
             return;
         }
+        self.shared.transactions.release(self.bytes);
         let locks = &self.shared.namespace_locks;
         let mut held = locks.held.lock();
         for name in &self.names {
@@ -207,6 +226,20 @@ mod tests {
         drop(used);
         assert!(is_over(&mut wait));
         assert!(lock.wait().is_none());
+        assert!(catalog.shared().namespace_locks.held.lock().used.is_empty());
+    }
+
+    #[test]
+    fn many_names_are_counted_and_added_in_linear_time() {
+        const MANY: usize = 200_000;
+        let catalog = catalog();
+        let mut used = UsedNames::new(catalog.shared());
+        for n in 0..MANY {
+            used.add(("db", &n.to_string())).unwrap();
+        }
+        assert!(catalog.buffered_bytes() > MANY * 100);
+        drop(used);
+        assert_eq!(catalog.buffered_bytes(), 0);
         assert!(catalog.shared().namespace_locks.held.lock().used.is_empty());
     }
 

@@ -16,14 +16,19 @@ use super::{
 use crate::value::{ClusterTime, Millis};
 use crate::wait::Wait;
 
+/// The most memory that the buffers of all transactions may take.
+const MAX_BUFFERED: usize = 1 << 30;
+
 /// What all transactions of a server share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Transactions {
     latest: AtomicU64,
     /// Numbers the writes of all transactions, for the log of changes.
     writes: AtomicU64,
-    /// The bytes in the buffers of all transactions.
+    /// The bytes in the buffers of all transactions, and of the names that they use.
     buffered: AtomicUsize,
+    /// How many they may be.
+    limit: AtomicUsize,
     /// The collections that each transaction has written to. No other lock is acquired under this one.
     joined: Mutex<AHashMap<TransactionId, Vec<Arc<Collection>>>>,
 }
@@ -58,6 +63,18 @@ pub enum NotNew {
 
 // === impl Transactions ===
 
+impl Default for Transactions {
+    fn default() -> Self {
+        Self {
+            latest: AtomicU64::new(0),
+            writes: AtomicU64::new(0),
+            buffered: AtomicUsize::new(0),
+            limit: AtomicUsize::new(MAX_BUFFERED),
+            joined: Mutex::default(),
+        }
+    }
+}
+
 impl Transactions {
     /// Returns the number of the next write. The first one is 1.
     pub fn next_write(&self) -> u64 {
@@ -66,6 +83,16 @@ impl Transactions {
 
     pub fn buffered(&self) -> usize {
         self.buffered.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether the buffers may not grow any more.
+    pub fn are_full(&self) -> bool {
+        self.buffered() > self.limit.load(Ordering::Relaxed)
+    }
+
+    #[cfg(test)]
+    pub fn limit_to(&self, bytes: usize) {
+        self.limit.store(bytes, Ordering::Relaxed);
     }
 
     /// Notes that a buffer has grown or shrunk.
@@ -116,7 +143,7 @@ impl Catalog {
         }
     }
 
-    /// Returns the bytes that the writes of all open transactions take.
+    /// Returns the bytes that the writes of all open transactions take, and the names that they use.
     pub fn buffered_bytes(&self) -> usize {
         self.shared().transactions.buffered()
     }
@@ -126,11 +153,31 @@ impl Catalog {
         self.shared().snapshots.bytes()
     }
 
+    /// Frees the earlier versions that no snapshot needs. Usually the reaper does so.
+    pub fn free_versions(&self) {
+        for collection in self.each() {
+            if collection.shared().contents().can_shrink() {
+                collection.exclusive().contents_mut().prune_versions();
+            }
+        }
+    }
+
+    /// Returns the time of the oldest snapshot that is open.
+    pub fn oldest_snapshot(&self) -> Option<ClusterTime> {
+        self.shared().snapshots.oldest()
+    }
+
     /// Keeps the past of this length readable, without an open snapshot. Called again and again as time passes.
     pub fn keep_past(&self, window: Duration, now: Millis) {
         let millis = i64::try_from(window.as_millis()).unwrap_or(i64::MAX);
         let since = ClusterTime::first_of(Millis(now.0.saturating_sub(millis)));
         self.shared().snapshots.keep_since(since);
+    }
+
+    /// Keeps no more of the past readable than the open snapshots need.
+    pub fn forget_past(&self) {
+        let shared = self.shared();
+        shared.snapshots.keep_since(shared.time.latest());
     }
 
     /// Opens a snapshot of the present.
@@ -194,6 +241,13 @@ impl Transaction {
     /// needs the name.
     pub fn use_collection(&mut self, database: &str, collection: &str) -> Result<(), Wait> {
         self.names.add((database, collection))
+    }
+
+    /// Returns whether the transaction may use another name. If all transactions together hold too much, one that uses many names may
+    /// not.
+    pub fn may_use_more(&self) -> bool {
+        const FEW: usize = 1_000;
+        self.names.len() < FEW || !self.writes.catalog.shared().transactions.are_full()
     }
 
     /// Returns the logical time as of which the transaction reads.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bson::{Document, doc};
-use sundown::clock::monotonic;
+use sundown::clock::{Millis, monotonic};
 
 use crate::leftovers::{inside, lsid};
 use crate::support::client::Client;
@@ -186,6 +186,63 @@ fn a_statement_that_waits_for_a_change_ends_with_its_client() {
         client.command("admin", abort).unwrap();
         let reply = changing.receive().unwrap();
         assert_eq!(failure(&reply), None, "{ending:?}");
+        crate::leftovers::wait_until_nothing_is_left(&mut world);
+    }
+}
+
+/// A change waits no longer than the transaction may last.
+#[test]
+fn a_transaction_whose_time_is_over_lets_a_change_go_on() {
+    for is_waiting in [false, true] {
+        let mut world = set_up();
+        without_lock_timeout(&mut world);
+        let [mut first, mut second] = [world.connect(), world.connect()];
+        succeed(&mut first, inside(doc! {"find": "c"}, 1, 1, true));
+        succeed(&mut second, inside(doc! {"find": "s"}, 2, 1, true));
+        let mut changes = [world.connect(), world.connect()];
+        for (change, name) in changes.iter_mut().zip(["c", "s"]) {
+            change.send(DB, doc! {"drop": name}).unwrap();
+        }
+        wait_until(
+            &mut world,
+            |world| {
+                let asked = doc! {"currentOp": 1, "waitingForLock": true};
+                let reply = world.client.command("admin", asked).unwrap();
+                reply.get_array("inprog").unwrap().len() == 2
+            },
+            "both changes wait",
+        );
+        if is_waiting {
+            // Each transaction waits for the change that waits for the other one.
+            first
+                .send(DB, inside(doc! {"find": "s"}, 1, 1, false))
+                .unwrap();
+            second
+                .send(DB, inside(doc! {"find": "c"}, 2, 1, false))
+                .unwrap();
+            wait_until(
+                &mut world,
+                |world| {
+                    let asked = doc! {"currentOp": 1, "waitingForLock": true};
+                    let reply = world.client.command("admin", asked).unwrap();
+                    reply.get_array("inprog").unwrap().len() == 4
+                },
+                "all wait",
+            );
+        }
+        world.clock.set(Millis(world.now() + 61_000));
+        for change in &mut changes {
+            let reply = change.receive().unwrap();
+            assert_eq!(failure(&reply), None, "{reply}");
+        }
+        if is_waiting {
+            for client in [&mut first, &mut second] {
+                let reply = client.receive().unwrap();
+                let code = failure(&reply).map(|(code, _)| code);
+                // The other transaction may end first. Then the statement goes on.
+                assert!(matches!(code, None | Some(290 | 251)), "{reply}");
+            }
+        }
         crate::leftovers::wait_until_nothing_is_left(&mut world);
     }
 }

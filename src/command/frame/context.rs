@@ -24,6 +24,9 @@ use crate::query::Vars;
 use crate::session::{Cursors, Idle, Sessions};
 use crate::value::{Millis, Value};
 
+/// Earlier versions of documents may take this many bytes before the oldest snapshots are closed.
+const MAX_VERSIONS: usize = 1 << 30;
+
 /// The state of one server. Commands get it by reference; work that continues a command holds a clone of the `Arc`.
 pub struct Context {
     pub config: Config,
@@ -146,7 +149,13 @@ impl Context {
     /// it every second.
     pub fn forget_what_is_over(&self) {
         let (now, window) = (self.clock.now(), self.config.snapshot_window);
-        self.sessions.expire_transactions(now);
+        self.sessions.abort_where(|info| info.expires <= now);
+        // Those that a command uses end with it.
+        self.operations.kill_where(|operation| {
+            let transaction = operation.transaction;
+            transaction.is_some_and(|info| info.expires <= now)
+        });
+        self.limit_versions(MAX_VERSIONS);
         if self.sessions.transactions().has_some_ended() {
             // One that was aborted without a command of its own has left its cursors behind.
             let mut ended = self.cursors.transactions();
@@ -159,6 +168,34 @@ impl Context {
         if !window.is_zero() {
             self.catalog.keep_past(window, now);
         }
+    }
+
+    /// Closes the oldest snapshot if earlier versions take more than this. Its transactions are aborted, its commands and cursors
+    /// are killed, and clients can no longer read as much of the past.
+    fn limit_versions(&self, bytes: usize) {
+        if self.catalog.earlier_bytes() <= bytes {
+            return;
+        }
+        self.catalog.free_versions();
+        let Some(oldest) = self.catalog.oldest_snapshot() else {
+            return;
+        };
+        if self.catalog.earlier_bytes() <= bytes {
+            return;
+        }
+        tracing::warn!(
+            "earlier versions take more than {bytes} bytes: the oldest snapshot is closed"
+        );
+        if !self.config.snapshot_window.is_zero() {
+            self.catalog.forget_past();
+        }
+        self.sessions.abort_where(|info| info.read_time == oldest);
+        self.operations
+            .kill_where(|operation| operation.read_time == Some(oldest));
+        self.cursors.kill_where(|cursor| {
+            let snapshot = cursor.snapshot.as_ref();
+            snapshot.is_some_and(|snapshot| snapshot.time() == oldest)
+        });
     }
 
     /// Removes sessions and cursors that are no longer used. The server calls it after each idle minute.
@@ -207,9 +244,81 @@ fn keep_changes(catalog: &Catalog, oplog: &OplogConfig, now: Millis) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::command::tests::server::{ask, server};
     use bson::doc;
+
+    #[test]
+    fn the_oldest_snapshot_is_closed_when_earlier_versions_take_too_much() {
+        let mut server = server(Config {
+            snapshot_window: Duration::from_secs(100),
+            ..Config::default()
+        });
+        let documents: Vec<_> = (0..100).map(|n| doc! {"_id": n}).collect();
+        ask(
+            &mut server,
+            doc! {"insert": "c", "documents": documents, "$db": "d"},
+        );
+        let read = |server: &mut _, options: bson::Document| {
+            let mut find = doc! {"find": "c", "batchSize": 1, "$db": "d"};
+            find.extend(options);
+            ask(server, find)
+        };
+        let sessions = [bson::Uuid::new(), bson::Uuid::new()];
+        let inside = |session: bson::Uuid| doc! {"lsid": {"id": session}, "txnNumber": 1_i64, "autocommit": false};
+        let starts = |session| {
+            let mut inside = inside(session);
+            inside.insert("startTransaction", true);
+            inside
+        };
+        let touch = |server: &mut _| {
+            let update = doc! {"q": {}, "u": {"$inc": {"n": 1}}, "multi": true};
+            ask(
+                server,
+                doc! {"update": "c", "updates": [update], "$db": "d"},
+            )
+        };
+        // The window, a transaction, a cursor and another transaction read one after the other.
+        read(&mut server, starts(sessions[0]));
+        touch(&mut server);
+        let opened = read(&mut server, doc! {"readConcern": {"level": "snapshot"}});
+        let cursor = opened
+            .get_document("cursor")
+            .unwrap()
+            .get_i64("id")
+            .unwrap();
+        touch(&mut server);
+        read(&mut server, starts(sessions[1]));
+        touch(&mut server);
+        let context = Arc::clone(server.0.context());
+        let state = |server: &mut _| {
+            let more = doc! {"getMore": cursor, "collection": "c", "batchSize": 1, "$db": "d"};
+            let replies = [
+                read(server, inside(sessions[0])),
+                ask(server, more),
+                read(server, inside(sessions[1])),
+            ];
+            let code = |reply: bson::Document| reply.get_i32("code").unwrap_or_default();
+            replies.map(code)
+        };
+        let bytes = context.catalog.earlier_bytes();
+        context.limit_versions(bytes);
+        assert_eq!(state(&mut server), [0, 0, 0], "there is room");
+        let mut left = bytes;
+        for expected in [[0, 0, 0], [251, 0, 0], [251, 43, 0], [251, 43, 251]] {
+            context.limit_versions(left - 1);
+            context.catalog.free_versions();
+            left = context.catalog.earlier_bytes();
+            assert_eq!(
+                state(&mut server),
+                expected,
+                "{left} of {bytes} bytes are left"
+            );
+        }
+        assert_eq!(left, 0);
+    }
 
     #[test]
     fn a_standalone_has_no_cluster_time() {

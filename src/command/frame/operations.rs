@@ -10,10 +10,10 @@ use std::time::Instant;
 use bytes::Bytes;
 use dashmap::DashMap;
 
-use super::Client;
+use super::{Call, Client, guard};
 use crate::clock::monotonic;
-use crate::session::{SessionId, TransactionInfo};
-use crate::value::Doc;
+use crate::session::{InTransaction, SessionId, TransactionInfo};
+use crate::value::{ClusterTime, Doc};
 use crate::wait::Flag;
 
 #[derive(Default)]
@@ -32,6 +32,8 @@ pub struct OperationInfo {
     pub client: Arc<Client>,
     pub session: Option<SessionId>,
     pub transaction: Option<TransactionInfo>,
+    /// The logical time of the snapshot that it reads, if it has one.
+    pub read_time: Option<ClusterTime>,
     pub started: Instant,
     /// Set by killOp. The command checks it before each step and now and then within a step. It also ends a wait.
     pub killed: Arc<Flag>,
@@ -47,23 +49,19 @@ pub struct Operation {
 // === impl Operations ===
 
 impl Operations {
-    pub fn begin(
-        self: &Arc<Self>,
-        command: &'static str,
-        database: &str,
-        body: Bytes,
-        client: &Arc<Client>,
-        session: Option<SessionId>,
-        transaction: Option<TransactionInfo>,
-    ) -> Operation {
+    /// Lists a command.
+    pub fn begin(self: &Arc<Self>, call: &Call<'_>) -> Operation {
+        let transaction = call.transaction.as_ref().and_then(InTransaction::info);
+        let snapshot = call.snapshot.as_ref().map(|snapshot| snapshot.time());
         let info = Arc::new(OperationInfo {
             id: self.next_id(),
-            command,
-            database: database.to_owned(),
-            body,
-            client: Arc::clone(client),
-            session,
+            command: call.command.name,
+            database: call.database().to_owned(),
+            body: guard::redacted(call.command, call.request),
+            client: Arc::clone(call.client),
+            session: call.session(),
             transaction,
+            read_time: transaction.map(|info| info.read_time).or(snapshot),
             started: monotonic(),
             killed: Arc::default(),
             waits_for_lock: AtomicBool::new(false),

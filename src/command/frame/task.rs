@@ -8,7 +8,7 @@ use super::{Command, Context, reply, transaction};
 use crate::command::cosmos::Meter;
 use crate::effort::Effort;
 use crate::engine::Snapshot;
-use crate::error::{Hangup, Result};
+use crate::error::{Code, Error, Hangup, Result};
 use crate::handler::{Progress, Work};
 use crate::interrupt::Limit;
 use crate::session::InTransaction;
@@ -75,6 +75,17 @@ impl RunningCommand {
         let counts = unmet.concerns(self.command, request.body(), self.task.effort());
         counts.then_some(unmet)
     }
+
+    /// Returns the error of a command that was killed because the time of its transaction is over, or else this one.
+    fn name_interruption(&self, error: Error) -> Error {
+        match &self.transaction {
+            Some(joined) if error.code() == Code::Interrupted => {
+                let checked = transaction::check_lifetime(joined, self.context.clock.now());
+                checked.err().unwrap_or(error)
+            }
+            _ => error,
+        }
+    }
 }
 
 impl Drop for RunningCommand {
@@ -99,6 +110,7 @@ impl Work for RunningCommand {
             builder.end();
             stepped
         });
+        let stepped = stepped.map_err(|error| self.name_interruption(error));
         let is_locked = matches!(stepped, Ok(Step::Locked(_)));
         self.operation.info.note_lock(is_locked);
         let goes_on =

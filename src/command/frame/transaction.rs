@@ -4,7 +4,7 @@ use super::{Access, Call, Command, Context, Flags, stable_api};
 use crate::error::{Code, Error, Result};
 use crate::names::is_system;
 use crate::session::{InTransaction, Joining, TransactionStart};
-use crate::value::Doc;
+use crate::value::{Doc, Millis};
 
 /// The label that tells a driver to run the whole transaction again.
 pub(in crate::command) const TRANSIENT: &str = "TransientTransactionError";
@@ -197,6 +197,17 @@ pub(in crate::command) fn end_cursors(context: &Context, transaction: &InTransac
         context.cursors.kill_where(|cursor| {
             cursor.session == Some(session) && cursor.transaction == Some(number)
         });
+    }
+}
+
+/// Checks that the time of a transaction is not over.
+pub(super) fn check_lifetime(transaction: &InTransaction, now: Millis) -> Result<()> {
+    match transaction.info() {
+        Some(info) if info.expires <= now => Err(Error::new(
+            Code::TransactionExceededLifetimeLimitSeconds,
+            "operation was interrupted because the transaction exceeded the configured 'transactionLifetimeLimitSeconds'",
+        )),
+        _ => Ok(()),
     }
 }
 

@@ -1,4 +1,5 @@
-//! Tests of several commands together: who may run which command, every way to set DefaultTTL, and change streams.
+//! Tests of several commands together: who may run which command, every way to set DefaultTTL, change streams,
+//! and transactions.
 
 mod change_streams;
 mod default_ttl;
@@ -6,3 +7,4 @@ mod expiry_events;
 mod oplog;
 mod rights;
 pub(in crate::command) mod server;
+mod transactions;

@@ -29,7 +29,7 @@ pub use modify::{
     Candidate, CandidateId, Deleted, MatchCondition, Modified, Stopped, append_ts, with_ts,
 };
 pub use pick::{Picked, Picker};
-pub use refused::{refused, write_conflict};
+pub use refused::{refused, transactions_too_large, write_conflict};
 pub use search::{Blocked, Search, Selection, WriteTarget};
 pub use selector::Selector;
 pub use statement::{Deleting, MAX_LOST, Shows, Updated, Updating, Version};

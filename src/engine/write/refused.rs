@@ -19,10 +19,7 @@ pub fn refused(reason: &Refused, view: &View<'_>, document: &[u8]) -> Error {
                 view.namespace()
             ),
         ),
-        Refused::TransactionTooLarge => Error::new(
-            Code::TransactionTooLargeForCache,
-            "the writes of the open transactions take too much memory",
-        ),
+        Refused::TransactionTooLarge => transactions_too_large(),
         Refused::Duplicate { index, .. } => {
             let shown;
             let mut doc = Doc::new(document);
@@ -48,6 +45,14 @@ pub fn refused(reason: &Refused, view: &View<'_>, document: &[u8]) -> Error {
             }
         }
     }
+}
+
+/// Returns the error that the open transactions hold too much.
+pub fn transactions_too_large() -> Error {
+    Error::new(
+        Code::TransactionTooLargeForCache,
+        "the writes of the open transactions take too much memory",
+    )
 }
 
 /// Returns the error that another transaction has written to a document first. The client runs its transaction again.

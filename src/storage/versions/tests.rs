@@ -560,6 +560,27 @@ fn a_transaction_finds_what_it_wrote_to_a_document_that_was_freed() {
 }
 
 #[test]
+fn the_writes_of_all_transactions_take_bounded_memory() {
+    let catalog = Arc::new(Catalog::new());
+    let c = collection(&catalog, "c", false);
+    let insert = |transaction: &Transaction, id: i32| {
+        let at = transaction.read_point(T);
+        c.write_at(at, |writer| writer.insert(&bytes(id, 0)).err())
+            .unwrap()
+    };
+    catalog.shared().transactions.limit_to(1_000);
+    let (first, second) = (catalog.begin(), catalog.begin());
+    let refused = (0..100).find_map(|id| insert(&first, id));
+    assert!(matches!(refused, Some(Refused::TransactionTooLarge)));
+    assert!((1_000..1_300).contains(&catalog.buffered_bytes()));
+    let refused = insert(&second, 200);
+    assert!(matches!(refused, Some(Refused::TransactionTooLarge)));
+    drop(first);
+    assert_eq!(catalog.buffered_bytes(), 0);
+    assert!(insert(&second, 200).is_none());
+}
+
+#[test]
 fn a_build_that_is_given_up_leaves_transactions_alone() {
     let catalog = Arc::new(Catalog::new());
     let c = collection(&catalog, "c", true);

@@ -11,6 +11,7 @@ use super::super::{Call, Context, reply, transaction};
 use super::list;
 use crate::clock::monotonic;
 use crate::command::Command;
+use crate::engine::write::transactions_too_large;
 use crate::error::{Code, Error, Result};
 use crate::interrupt::Limit;
 use crate::session::InTransaction;
@@ -22,6 +23,8 @@ pub(in crate::command) struct LockWait {
     operation: Operation,
     /// When it fails.
     until: Option<Instant>,
+    /// When the time of the statement is over. It does not begin anew with each try.
+    deadline: Option<Instant>,
     /// Ends when the schema change is made. `None` while the statement tries.
     wait: Option<Wait>,
 }
@@ -56,6 +59,9 @@ impl Call<'_> {
         let Some(transaction) = &mut self.transaction else {
             return Ok(());
         };
+        if !transaction.may_use_more() {
+            return Err(transactions_too_large());
+        }
         let Err(wait) = transaction.use_collection(database, collection) else {
             return Ok(());
         };
@@ -65,6 +71,7 @@ impl Call<'_> {
             Box::new(LockWait {
                 operation: list(self),
                 until: timeout.map(|timeout| monotonic() + timeout),
+                deadline: self.deadline,
                 wait: None,
             })
         });
@@ -108,7 +115,7 @@ impl LockedStatement {
         Some(Box::new(Self {
             command: call.command,
             limit: Limit {
-                deadline: Some(call.deadline.map_or(expires, |end| end.min(expires))),
+                deadline: Some(waiting.deadline.map_or(expires, |end| end.min(expires))),
                 killed: Some(waiting.operation.killed()),
                 ..Limit::default()
             },
@@ -128,19 +135,14 @@ impl LockedStatement {
 
     /// Checks whether the statement may try again.
     pub fn check(&self, context: &Context) -> Result<()> {
-        let now = context.clock.now();
-        match self.transaction.info() {
-            Some(info) if info.expires <= now => Err(Error::new(
-                Code::TransactionExceededLifetimeLimitSeconds,
-                "operation was interrupted because the transaction exceeded the configured 'transactionLifetimeLimitSeconds'",
-            )),
-            _ => self.limit.check(),
-        }
+        transaction::check_lifetime(&self.transaction, context.clock.now())?;
+        self.limit.check()
     }
 
     /// Makes the statement part of its transaction again.
     pub fn resume(self, call: &mut Call<'_>) {
         self.waiting.operation.info.note_lock(false);
+        call.deadline = self.waiting.deadline;
         call.transaction = Some(self.transaction);
         call.lock_wait = Some(self.waiting);
     }

@@ -38,7 +38,7 @@ use crate::engine::OPLOG;
 use crate::error::{Code, Error, Hangup, Result};
 use crate::handler::{self, Handler, Peer, Traffic, Work};
 use crate::interrupt::{Limit, expired};
-use crate::session::{Busy, InTransaction, Session};
+use crate::session::{Busy, Session};
 use crate::value::{Doc, DocBuilder, Type};
 use crate::vocabulary::Status;
 use crate::wire::{CompressedMessage, Request};
@@ -283,7 +283,7 @@ fn run(
     if let Some(time) = generic.cluster_time {
         cluster_time::advance(&context.catalog, time, now)?;
     }
-    let deadline = match generic.max_time_millis {
+    let mut deadline = match generic.max_time_millis {
         0 => None,
         millis => deadline(context, command, millis)?,
     };
@@ -318,7 +318,10 @@ fn run(
     }
     if let Some(starts) = call.generic.transaction {
         match resumed {
-            Some(locked) => locked.resume(&mut call),
+            Some(locked) => {
+                locked.resume(&mut call);
+                deadline = call.deadline;
+            }
             None => {
                 if let Some(busy) = join(&mut call, session, starts)? {
                     return Ok(Attempt::Busy(busy, deadline));
@@ -521,14 +524,7 @@ fn size(request: &Request) -> usize {
 /// Adds a command to the list that currentOp shows and killOp uses.
 #[cold]
 fn list(call: &Call<'_>) -> Operation {
-    call.context.operations.begin(
-        call.command.name,
-        call.database(),
-        guard::redacted(call.command, call.request),
-        call.client,
-        call.session(),
-        call.transaction.as_ref().and_then(InTransaction::info),
-    )
+    call.context.operations.begin(call)
 }
 
 /// Turns a command that takes longer into work.
