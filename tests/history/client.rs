@@ -14,6 +14,7 @@ use crate::support::client::Client;
 use crate::support::dice::Dice;
 use crate::support::world::{DB, failure, int};
 
+const LOCK_TIMEOUT: i64 = 24;
 const WRITE_CONFLICT: i64 = 112;
 const DUPLICATE: i64 = 11_000;
 /// How long clients and the clock wait for each other.
@@ -231,7 +232,7 @@ impl<'a> Player<'a> {
         let (reply, now, begin, end) = self.run(DB, command, place);
         let act = match failure(&reply) {
             None | Some((DUPLICATE, _)) => read(&reply),
-            Some((WRITE_CONFLICT, _)) => {
+            Some((WRITE_CONFLICT | LOCK_TIMEOUT, _)) => {
                 let labels = reply.get_array("errorLabels").expect("labels");
                 assert_eq!(labels[..], [Bson::from("TransientTransactionError")]);
                 Act::Failed

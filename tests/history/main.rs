@@ -3,9 +3,9 @@
 //!
 //! Clients run transactions and single statements at once, over TCP: reads by `_id`, by an index and by ranges, updates,
 //! inserts, upserts, deletes, findAndModify, commits (some of them repeated) and aborts. In one of the two collections documents
-//! end; the clock moves while transactions are open. What each client did and saw ([`record`]) is then checked twice: against
-//! the order in which a change stream tells the commits ([`exact`]), and, also without a change stream, by the rules that lists
-//! allow which are only appended to ([`cycles`]).
+//! end; the clock moves while transactions are open. In some histories indexes are built, hidden and dropped meanwhile. What
+//! each client did and saw ([`record`]) is then checked twice: against the order in which a change stream tells the commits
+//! ([`exact`]), and, also without a change stream, by the rules that lists allow which are only appended to ([`cycles`]).
 //!
 //! `HISTORY_SEED=n` plays one seed again (threads interleave as they like, so it may take several rounds). The long run, a
 //! million statements in pieces: `cargo test --release --test history -- --ignored million`.
@@ -30,7 +30,7 @@ use exact::Event;
 use record::{COLLECTIONS, DEFAULT_TTL, Unit};
 use support::client::Client;
 use support::dice::Dice;
-use support::world::{DB, Reaper, World, batch, create_index};
+use support::world::{DB, Reaper, World, batch, create_index, failure};
 
 /// How one history is made.
 #[derive(Debug, Clone, Copy)]
@@ -40,6 +40,8 @@ struct Setting {
     /// Whether somebody follows the changes.
     watched: bool,
     reaper: Reaper,
+    /// Whether somebody builds, hides and drops indexes meanwhile.
+    changes_schema: bool,
 }
 
 /// Plays a history and checks it. Returns how many statements it has.
@@ -73,10 +75,17 @@ fn play(setting: Setting, seed: u64) -> usize {
                 std::thread::sleep(std::time::Duration::from_millis(1 + dice.below(5)));
             }
         });
+        let builder = setting.changes_schema.then(|| {
+            let client = world.connect();
+            scope.spawn(|| change_schema(client, &stage, seed))
+        });
         // The mover must end even if a player has failed.
         let played: Vec<_> = players.into_iter().map(|player| player.join()).collect();
         stage.over.store(true, Ordering::Relaxed);
         mover.join().unwrap();
+        if let Some(builder) = builder {
+            builder.join().unwrap();
+        }
         for player in played {
             units.extend(player.unwrap_or_else(|_| panic!("a client failed: seed {seed}")));
         }
@@ -92,6 +101,31 @@ fn play(setting: Setting, seed: u64) -> usize {
     world.reaper(true);
     leftovers::wait_until_nothing_is_left(&mut world);
     statements
+}
+
+/// Changes indexes at random until the history is over. A change that waits for transactions soon gives up.
+fn change_schema(mut client: Client, stage: &Stage, seed: u64) {
+    let mut dice = Dice(seed + 2);
+    while !stage.over.load(Ordering::Relaxed) {
+        let name = COLLECTIONS[dice.below(COLLECTIONS.len() as u64) as usize];
+        let mut command = match dice.below(4) {
+            0 => create_index(name, doc! {"key": {"list": 1}}),
+            1 => create_index(name, doc! {"key": {"n": -1}}),
+            2 => {
+                let index = ["list_1", "n_-1"][dice.below(2) as usize];
+                doc! {"dropIndexes": name, "index": index}
+            }
+            _ => {
+                let hidden = dice.below(2) == 0;
+                doc! {"collMod": name, "index": {"name": "n_1", "hidden": hidden}}
+            }
+        };
+        command.insert("maxTimeMS", 1 + dice.below(40) as i64);
+        let reply = client.command(DB, command.clone()).unwrap();
+        // Its time is over, or the index is not there.
+        let code = failure(&reply).map(|(code, _)| code);
+        assert!(matches!(code, None | Some(50 | 27)), "{command}: {reply}");
+    }
 }
 
 /// A change stream over the database.
@@ -151,6 +185,7 @@ const WATCHED: Setting = Setting {
     units: 60,
     watched: true,
     reaper: Reaper::On,
+    changes_schema: false,
 };
 
 #[test]
@@ -171,6 +206,16 @@ fn histories_in_which_nothing_is_freed() {
 }
 
 #[test]
+fn histories_while_the_schema_changes() {
+    let changes_schema = true;
+    let setting = Setting {
+        changes_schema,
+        ..WATCHED
+    };
+    seeds(300, 3, setting);
+}
+
+#[test]
 #[ignore = "minutes: cargo test --release --test history -- --ignored million"]
 fn million() {
     let wanted = std::env::var("STATEMENTS").map_or(1_000_000, |n| n.parse().unwrap());
@@ -182,6 +227,7 @@ fn million() {
             units: 250,
             watched: seed % 3 != 0,
             reaper: [Reaper::On, Reaper::Off][(seed % 2) as usize],
+            changes_schema: seed % 5 == 0,
         };
         statements += play(setting, seed);
         if statements >= wanted {
