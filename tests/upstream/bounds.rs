@@ -1,7 +1,5 @@
 //! What clients can make Sundown hold: connections to the cluster, and replies that nobody reads.
 
-use std::time::Duration;
-
 use bson::doc;
 
 use crate::cluster::{Cluster, Kind};
@@ -26,13 +24,19 @@ async fn a_slow_client_makes_sundown_hold_one_batch() {
             assert_eq!(reply.get_i32("n").ok(), Some(1), "{reply}");
         }
         let find = || doc! {"find": "big", "batchSize": 12};
-        client.command("shop", find()).unwrap();
+        // Another client asks for the same, again and again, and reads it.
+        let mut other = process.connect();
+        for client in [&mut client, &mut other] {
+            client.command("shop", find()).unwrap();
+        }
         let before = process.resident();
         for _ in 0..20 {
             client.send("shop", find()).unwrap();
         }
-        // real time: Sundown has time to ask for everything, if it does
-        std::thread::sleep(Duration::from_secs(3));
+        // Meanwhile Sundown could have asked for everything that the first client wants, if it did so.
+        for _ in 0..20 {
+            other.command("shop", find()).unwrap();
+        }
         let after = process.resident();
         for _ in 0..20 {
             let reply = client.receive().unwrap();
