@@ -153,6 +153,46 @@ async fn documents_end_at_the_millisecond_and_nothing_hidden_is_seen() {
     }
 }
 
+/// MongoDB computes the projection after it has stored the update. So an update whose projection fails is not sent again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_update_whose_projection_fails_is_applied_as_often_as_without_a_ttl() {
+    let front = Front::start(Kind::Any, "an_update_whose_projection_fails").await;
+    let front = front.unwrap();
+    front
+        .run(doc! {"create": "carts", "defaultTtl": 1_000})
+        .await;
+    let mut outcomes = Vec::new();
+    for name in ["plain", "carts"] {
+        let insert = doc! {"_id": 1, "n": 0, "zero": 0, "a": [1]};
+        front
+            .run(doc! {"insert": name, "documents": [insert]})
+            .await;
+        let mut outcome = Vec::new();
+        for (field, value) in [
+            ("x", Bson::from(doc! {"$divide": [1, "$zero"]})),
+            ("a.$", 1.into()),
+            ("n", 1.into()),
+        ] {
+            let command = doc! {
+                "findAndModify": name, "query": {"_id": 1}, "update": {"$inc": {"n": 1}}, "fields": {field: value},
+            };
+            let failed = front.db.run_command(command).await.is_err();
+            let found = front.run(doc! {"find": name, "filter": {"_id": 1}}).await;
+            let found = found
+                .get_document("cursor")
+                .unwrap()
+                .get_array("firstBatch");
+            outcome.push((
+                failed,
+                found.unwrap()[0].as_document().unwrap()["n"].clone(),
+            ));
+        }
+        outcomes.push(outcome);
+    }
+    assert_eq!(outcomes[0], outcomes[1]);
+    assert!(outcomes[0][0].0 && !outcomes[0][2].0);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn documents_from_before_count_from_the_moment_of_the_default() {
     let front = Front::start(Kind::Any, "documents_from_before")

@@ -367,7 +367,13 @@ impl<'a, 's> Plan<'a, 's> {
 /// it is not sent again, and perhaps it was executed.
 fn is_interrupted(reply: Doc<'_>) -> bool {
     let code = reply.get("code").as_i32().map(Code::numbered);
-    matches!(code, Some(Code::MaxTimeMSExpired | Code::Interrupted)) || Refusal::of(reply).is_some()
+    let is_limit = |code| {
+        matches!(
+            code,
+            Code::MaxTimeMSExpired | Code::Interrupted | Code::ExceededTimeLimit
+        )
+    };
+    code.is_some_and(is_limit) || Refusal::of(reply).is_some()
 }
 
 // === impl Guessed ===

@@ -233,7 +233,8 @@ async fn find_by_id<A: Ask>(
     let body = request.body.clone();
     let term = ask.term();
     let reply = ask.ask(request).await?;
-    remember_row(Doc::new(&body), Doc::new(&reply), rules, term);
+    let seen = (moment.now, term);
+    remember_row(Doc::new(&body), Doc::new(&reply), rules, seen);
     let test = Visibility::new(rules)?;
     let hidden = hidden(rules, false);
     let cut = RowCut {

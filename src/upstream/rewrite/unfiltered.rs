@@ -22,6 +22,7 @@ use crate::ttl::{DefaultTtl, OwnTtl};
 use crate::upstream::{CollectionRules, HIDDEN_FIELD, KnownWrites, Term};
 use crate::value::{Doc, Elem, Millis, Type, ValueRef, is_true};
 
+use super::carry::is_positional;
 use super::change::{is_operators, names_root};
 use super::fields::doc_or_empty;
 use super::find::is_by_id;
@@ -66,7 +67,15 @@ fn memory(rules: &CollectionRules) -> Option<&KnownWrites> {
 }
 
 /// Remembers the row that a find by `_id` has returned, as it came. What a transaction reads may never be committed.
-pub fn remember_row(command: Doc<'_>, reply: Doc<'_>, rules: &CollectionRules, term: Term) {
+///
+/// A stamp that is ahead of the clock, from before the clock was set back, is taken for one of now: the next write has a stamp
+/// of now, too, and that is an earlier one.
+pub fn remember_row(
+    command: Doc<'_>,
+    reply: Doc<'_>,
+    rules: &CollectionRules,
+    (now, term): (Millis, Term),
+) {
     let Some(writes) = memory(rules) else {
         return;
     };
@@ -77,7 +86,7 @@ pub fn remember_row(command: Doc<'_>, reply: Doc<'_>, rules: &CollectionRules, t
     let batch = doc_or_empty(reply, "cursor").get("firstBatch").as_array();
     let row = batch.and_then(|rows| rows.first()?.value.as_doc());
     if let Some((id, Some(stamp))) = row.and_then(inheriting) {
-        writes.saw(id, stamp, term);
+        writes.saw(id, stamp.min(now), term);
     }
 }
 
@@ -112,6 +121,13 @@ fn inheriting(document: Doc<'_>) -> Option<(ValueRef<'_>, Option<Millis>)> {
     Some((id?, stamp))
 }
 
+/// Returns whether a projection only names fields. Any other is computed after the update, and may fail then. The update has been
+/// applied all the same (seen on MongoDB 6.0.5), so it must not be sent again.
+fn cannot_fail(projection: Doc<'_>) -> bool {
+    let is_flag = |value: ValueRef<'_>| value.ty() == Type::Bool || value.as_num().is_some();
+    projection.iter().all(|elem| is_flag(elem.value)) && !is_positional(projection)
+}
+
 // === impl UpdateById ===
 
 impl<'a> UpdateById<'a> {
@@ -128,7 +144,8 @@ impl<'a> UpdateById<'a> {
     /// Returns a `findAndModify`, if it is such an update.
     pub fn of_find_and_modify(command: Doc<'a>) -> Option<Self> {
         let decides = ["sort", "hint", "collation"];
-        let is_usual = !decides.iter().any(|name| command.has(name));
+        let is_usual = !decides.iter().any(|name| command.has(name))
+            && cannot_fail(doc_or_empty(command, "fields"));
         Self::new(doc_or_empty(command, "query"), command.get("update")).filter(|_| is_usual)
     }
 

@@ -148,6 +148,23 @@ fn what_may_be_lost_is_forgotten() {
     }
 }
 
+/// The clock was set back: the document had a stamp from the future, and the next write gave it an earlier one.
+#[test]
+fn a_stamp_ahead_of_the_clock_counts_as_one_of_now() {
+    let mut world = world();
+    let mut straight = |offset: i64| {
+        let stamp = bson::DateTime::from_millis(START + offset);
+        let set = bson!({"$set": {"_sundown": stamp}});
+        world.straight(doc! {"update": "a", "updates": [{"q": {"_id": 1}, "u": set}]});
+        world.remember_writes("a", 1);
+        world.run(doc! {"find": "a", "filter": {"_id": 1}, "limit": 1, "singleBatch": true});
+    };
+    straight(5 * LIFE * 1_000);
+    straight(0);
+    world.wait(LIFE);
+    assert_eq!(update(&mut world, 1), (0.into(), false));
+}
+
 /// A document whose life is shorter than a command may be under way is never known well enough.
 #[test]
 fn short_lives_go_the_usual_way() {
