@@ -43,7 +43,8 @@ pub trait Ask: Send {
 
 /// The time in which one node takes commands without a break, as far as Sundown knows. What was seen within it is not lost: a
 /// write that was acknowledged is rolled back only if its node stops being the primary or crashes, and then its connections
-/// break, or it refuses commands, or the driver finds another primary. Each of these ends the term.
+/// break, or it refuses commands, or the driver finds another primary, or a new connection finds another process. Each of these
+/// ends the term.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Term(pub u64);
 

@@ -15,6 +15,7 @@ use mongodb::event::EventHandler;
 use mongodb::event::sdam::{SdamEvent, TopologyDescription, TopologyType};
 use mongodb::options::{ClientOptions, ServerAddress};
 use mongodb::{Client, ServerType};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
@@ -24,7 +25,7 @@ use super::link::Link;
 use crate::clock::monotonic;
 use crate::config::{Topology, UpstreamConfig, UpstreamLogin};
 use crate::error::{Code, Error};
-use crate::value::DocBuf;
+use crate::value::{Doc, DocBuf};
 use crate::wire::Request;
 
 pub struct Cluster {
@@ -35,6 +36,7 @@ pub struct Cluster {
     current: Arc<AtomicU64>,
     /// Counts the [`Term`]s.
     terms: Arc<AtomicU64>,
+    greeted: Mutex<Greeted>,
     /// Whether the connection string names a user.
     has_user: bool,
     /// How long a command waits for a node that can take it.
@@ -67,6 +69,14 @@ pub struct ClusterKind {
     pub topology: Topology,
     pub min_wire_version: i32,
     pub max_wire_version: i32,
+}
+
+/// What the node said of itself when a data connection was last opened.
+#[derive(Default)]
+struct Greeted {
+    generation: u64,
+    /// Its `topologyVersion`: another process has another one, and so has a node that was no primary meanwhile.
+    version: DocBuf,
 }
 
 /// The driver's default.
@@ -156,6 +166,7 @@ impl Cluster {
             state,
             current,
             terms,
+            greeted: Mutex::default(),
             has_user,
             selection_timeout,
         })
@@ -240,7 +251,12 @@ impl Cluster {
             let node = self.node(deadline).await?;
             let patience = deadline.saturating_duration_since(monotonic());
             match self.dialer.dial(&node, patience).await {
-                Ok(link) => return Ok(link),
+                Ok(link) => {
+                    if self.greeted.lock().is_another(&node, link.version()) {
+                        self.end_term();
+                    }
+                    return Ok(link);
+                }
                 Err(refused) if refused.is_final => return Err(refused.error),
                 Err(refused) => {
                     if monotonic() >= deadline {
@@ -283,6 +299,26 @@ fn no_node() -> Error {
         Code::FailedToSatisfyReadPreference,
         "Could not find host matching read preference { mode: \"primary\" } in the upstream cluster",
     )
+}
+
+// === impl Greeted ===
+
+impl Greeted {
+    /// Returns whether the node has been started again, or has stopped being the primary, since it was last greeted.
+    ///
+    /// The connections from before would show it, too, and so would the driver's, but not if the machine has gone without
+    /// closing them: then they show it only when somebody uses them.
+    fn is_another(&mut self, node: &ClusterNode, version: Doc<'_>) -> bool {
+        if self.generation == node.generation && self.version.as_doc() == version {
+            return false;
+        }
+        let is_another = self.generation == node.generation;
+        *self = Self {
+            generation: node.generation,
+            version: DocBuf::from(version),
+        };
+        is_another
+    }
 }
 
 // === impl ClusterState ===
@@ -332,5 +368,34 @@ impl ClusterState {
             generation: self.generation,
         }));
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_was_started_again_is_another() {
+        let mut greeted = Greeted::default();
+        let mut is_another = |generation, process: i32| {
+            let address = ServerAddress::Tcp {
+                host: "a".into(),
+                port: None,
+            };
+            let version = DocBuf::from(doc! {"processId": process, "counter": 6_i64});
+            let node = ClusterNode {
+                address,
+                generation,
+            };
+            greeted.is_another(&node, version.as_doc())
+        };
+        assert!(!is_another(1, 1), "nothing was seen of it before");
+        assert!(!is_another(1, 1));
+        assert!(is_another(1, 2));
+        assert!(!is_another(1, 2));
+        // The term of the node before is over already.
+        assert!(!is_another(2, 3));
+        assert!(is_another(2, 4));
     }
 }

@@ -141,6 +141,8 @@ impl Dialer {
         if let Some(login) = &self.login {
             login.run(link, greeting).await?;
         }
+        let version = greeting.get("topologyVersion").as_doc();
+        link.version = version.map(DocBuf::from).unwrap_or_default();
         let agreed = greeting.get("compression").as_array();
         link.compressor = agreed
             .and_then(|names| names.iter().next()?.value.as_str())

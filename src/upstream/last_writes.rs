@@ -118,6 +118,11 @@ impl LastWrites {
         }
     }
 
+    /// Forgets all documents, as all collections count as new ones: a name may have stood for another collection meanwhile.
+    pub fn forget_all(&self) {
+        self.names.lock().clear();
+    }
+
     fn shard(&self, key: &Key) -> &Mutex<Generations> {
         let hash = self.hasher.hash_one(key) as usize;
         // The remainder is always in range.
@@ -313,6 +318,9 @@ mod tests {
         let nothing = writes.nothing();
         saw(&nothing, 1, 10);
         assert!(!is_after(&nothing, 1, 9));
+        saw(&writes.of("d.c", [1; 16], 0), 1, 10);
+        writes.forget_all();
+        assert!(!is_after(&writes.of("d.c", [1; 16], 0), 1, 9));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use tokio_rustls::client::TlsStream;
 use super::cluster::ClusterNode;
 use crate::error::Hangup;
 use crate::interrupt::{LARGE_TO_COMPRESS, run_blocking, run_over};
+use crate::value::{Doc, DocBuf};
 use crate::wire::{Codec, Compressor, Request, ServerReply, put_request, take_reply};
 
 pub struct Link {
@@ -18,6 +19,8 @@ pub struct Link {
     node: Arc<ClusterNode>,
     /// Compresses requests, if the node has agreed to it.
     pub(super) compressor: Option<Compressor>,
+    /// The node's `topologyVersion` when it was greeted.
+    pub(super) version: DocBuf,
     input: BytesMut,
     output: Vec<u8>,
     next_id: i32,
@@ -41,6 +44,7 @@ impl Link {
             socket,
             node,
             compressor: None,
+            version: DocBuf::default(),
             input: BytesMut::with_capacity(READ_BUFFER),
             output: Vec::new(),
             next_id: 1,
@@ -51,16 +55,20 @@ impl Link {
         &self.node
     }
 
+    pub fn version(&self) -> Doc<'_> {
+        self.version.as_doc()
+    }
+
     /// Returns whether the node has closed the connection while nobody used it. Costs no system call while nothing has
     /// happened.
     pub fn is_closed(&mut self) -> bool {
-        let socket = match &self.socket {
-            Socket::Plain(socket) => socket,
-            Socket::Tls(socket) => socket.get_ref().0,
-        };
         let mut byte = [0];
+        let read = match &self.socket {
+            Socket::Plain(socket) => socket.try_read(&mut byte),
+            Socket::Tls(socket) => socket.get_ref().0.try_read(&mut byte),
+        };
         // Nothing is expected to arrive, so whatever arrives is an end.
-        !matches!(socket.try_read(&mut byte), Err(problem) if problem.kind() == io::ErrorKind::WouldBlock)
+        !matches!(read, Err(problem) if problem.kind() == io::ErrorKind::WouldBlock)
     }
 
     /// Sends a request and returns the reply document. After an error, or if the future is dropped, the link must not be

@@ -196,6 +196,11 @@ impl Inner {
             self.copy.write().version = state.version;
         } else {
             let all = self.cluster.settings(&state).await?;
+            // Nobody has waited for this Sundown. So a collection may have had another name, and have got its own back: its record
+            // may be the same as before.
+            if !self.lease.holds(self.lease.now()) {
+                self.writes.forget_all();
+            }
             let mut copy = self.copy.write();
             copy.replace(state.version, all);
             self.cache.outdate();

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use super::*;
 use crate::ttl::DefaultTtl;
+use crate::upstream::Term;
 use crate::upstream::settings::record::SettingRecord;
+use crate::value::DocBuf;
 
 /// The default only grows, so every order of replies can be checked: whoever begins after a value was seen sees at least that
 /// value, and nobody sees a value before its change has begun.
@@ -86,5 +88,42 @@ async fn changes_at_the_same_time_do_not_lose_each_other() {
     for front in &fronts {
         let rules = front.rules(&cluster.database, "c").await.unwrap();
         assert_eq!(rules.default, DefaultTtl::Seconds(6));
+    }
+}
+
+/// A Sundown without a lease may have missed that a name stood for another collection meanwhile.
+#[tokio::test]
+async fn a_lost_lease_forgets_the_last_writes() {
+    let cluster = TestCluster::start().await;
+    cluster.run(doc! {"create": "c"}).await;
+    let lease = Duration::from_millis(600);
+    let settings = cluster.settings(lease);
+    let mut change = settings.0.begin(&cluster.database, "c").await.unwrap();
+    let new = SettingRecord {
+        default: DefaultTtl::Seconds(1_000),
+        ..change.setting().clone()
+    };
+    change.install(new, Vec::new()).await.unwrap();
+    change.close().await.unwrap();
+    let id = DocBuf::from(&doc! {"_id": 1});
+    for lost in [false, true] {
+        let rules = settings.rules(&cluster.database, "c").await.unwrap();
+        let (id, term) = (id.as_doc().get("_id"), Term(1));
+        rules.writes.as_ref().unwrap().saw(id, Millis(10), term);
+        let turn = settings.0.turn.lock().await;
+        while lost && settings.0.lease.holds(settings.0.lease.now()) {
+            tokio::task::yield_now().await;
+        }
+        // Others have announced something, and it is over.
+        let news = doc! {
+            "update": "state", "updates": [{"q": {}, "u": {"$inc": {"version": 1_i64}}}],
+        };
+        let database = cluster.client.database("sundown");
+        database.run_command(news).await.unwrap();
+        settings.0.renew(&turn).await.unwrap();
+        drop(turn);
+        let rules = settings.rules(&cluster.database, "c").await.unwrap();
+        let writes = rules.writes.as_ref().unwrap();
+        assert_eq!(writes.is_written_after(id, Millis(9), term), !lost);
     }
 }
