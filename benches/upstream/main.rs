@@ -23,6 +23,8 @@ const DATABASE: &str = "bench";
 /// A collection without a TTL, and one whose documents end in ninety days.
 const PLAIN: &str = "plain";
 const TTL: &str = "ttl";
+/// A Sundown that talks to mongod by a Unix domain socket. The others talk by TCP.
+const UNIX: &str = "by Unix socket";
 
 /// One line of measurements: an operation on a server, and the processes that pay for it.
 struct Case<'a> {
@@ -65,6 +67,7 @@ fn compare(mongod: &str) {
     let duration = Duration::from_millis(number("MILLIS", 300));
     let mongod = Process::mongod(mongod);
     let sundown = Process::sundown(&mongod);
+    let by_socket = Process::sundown_by_socket(&mongod);
     let echo = Process::this("echo", None);
     let relay = Process::this("relay", Some(mongod.address));
     let other = Process::running("PEER");
@@ -77,6 +80,7 @@ fn compare(mongod: &str) {
         ("relay", Some(&relay), PLAIN),
         ("without TTL", Some(&sundown), PLAIN),
         ("with TTL", Some(&sundown), TTL),
+        (UNIX, Some(&by_socket), PLAIN),
     ];
     let peer = other.as_ref().map(|other| ("peer", Some(other), PLAIN));
     let places: Vec<_> = places.into_iter().chain(peer).collect();
@@ -96,6 +100,7 @@ fn compare(mongod: &str) {
         ("relay", &relay, PLAIN),
         ("without TTL", &sundown, PLAIN),
         ("with TTL", &sundown, TTL),
+        (UNIX, &by_socket, PLAIN),
     ]
     .into_iter()
     .chain(other.as_ref().map(|other| ("peer", other, PLAIN)))
@@ -168,6 +173,7 @@ fn report(cases: &[Case<'_>], operations: [Operation; 3]) {
             ("relay", ""),
             ("without TTL", "2.70"),
             ("with TTL", "3.40"),
+            (UNIX, ""),
             ("peer", ""),
         ] {
             let Some(through) = median(&format!("{place}: {name}")) else {
@@ -198,7 +204,12 @@ fn report(cases: &[Case<'_>], operations: [Operation; 3]) {
     }
     let name = Operation::Batch.name();
     let relay = median(&format!("relay: {name}")).expect("it was measured");
-    for (place, limit) in [("without TTL", "2.50"), ("with TTL", "2.50"), ("peer", "")] {
+    for (place, limit) in [
+        ("without TTL", "2.50"),
+        ("with TTL", "2.50"),
+        (UNIX, ""),
+        ("peer", ""),
+    ] {
         if let Some(through) = median(&format!("{place}: {name}")) {
             line(
                 format!("{place}: {name}, CPU / relay"),

@@ -49,6 +49,8 @@ impl Process {
             .args(["--setParameter", "diagnosticDataCollectionEnabled=false"])
             .args(["--port", &address.port().to_string(), "--dbpath"])
             .arg(&folder)
+            .arg("--unixSocketPrefix")
+            .arg(&folder)
             .stdout(Stdio::null())
             .spawn()
             .unwrap_or_else(|problem| panic!("MONGOD={binary}: {problem}"));
@@ -75,10 +77,22 @@ impl Process {
 
     /// Starts Sundown in front of a mongod.
     pub fn sundown(mongod: &Self) -> Self {
+        Self::in_front_of(&mongod.address.to_string())
+    }
+
+    /// The same, with a Unix domain socket between the two.
+    #[allow(dead_code)] // another benchmark does not measure that
+    pub fn sundown_by_socket(mongod: &Self) -> Self {
+        let folder = mongod.folder.as_deref().expect("it was started here");
+        let path = folder.join(format!("mongodb-{}.sock", mongod.address.port()));
+        Self::in_front_of(&path.display().to_string().replace('/', "%2F"))
+    }
+
+    fn in_front_of(host: &str) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sundown"));
         command
             .args(["--port", "0", "--log", "error", "--upstream"])
-            .arg(format!("mongodb://{}/", mongod.address));
+            .arg(format!("mongodb://{host}/"));
         Self::listening(command)
     }
 

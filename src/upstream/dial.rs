@@ -1,4 +1,4 @@
-//! Opens data connections: TCP, TLS, hello, login.
+//! Opens data connections: TCP or a Unix domain socket, TLS, hello, login.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use bson::spec::BinarySubtype;
 use bson::{Binary, Document, doc};
 use mongodb::options::{AuthMechanism, ClientOptions, Credential, ServerAddress, Tls};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
@@ -97,8 +97,20 @@ impl Dialer {
     }
 
     async fn connect(&self, address: &ServerAddress) -> Result<Socket, DialError> {
-        let ServerAddress::Tcp { host, port } = address else {
-            return Err(unreachable(address, "only TCP addresses are supported"));
+        let (host, port) = match address {
+            ServerAddress::Tcp { host, port } => (host, port),
+            // Never with TLS, as in the driver: it does not leave the machine.
+            ServerAddress::Unix { path } => {
+                let stream = UnixStream::connect(path).await;
+                let stream = stream.map_err(|problem| unreachable(address, problem))?;
+                return Ok(Socket::Unix(stream));
+            }
+            _ => {
+                return Err(unreachable(
+                    address,
+                    "addresses of this kind are not supported",
+                ));
+            }
         };
         let stream = TcpStream::connect((host.as_str(), port.unwrap_or(27017)))
             .await

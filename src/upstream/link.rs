@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::client::TlsStream;
 
 use super::cluster::ClusterNode;
@@ -29,6 +29,7 @@ pub struct Link {
 pub(super) enum Socket {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
+    Unix(UnixStream),
 }
 
 const READ_BUFFER: usize = 16 * 1024;
@@ -66,6 +67,7 @@ impl Link {
         let read = match &self.socket {
             Socket::Plain(socket) => socket.try_read(&mut byte),
             Socket::Tls(socket) => socket.get_ref().0.try_read(&mut byte),
+            Socket::Unix(socket) => socket.try_read(&mut byte),
         };
         // Nothing is expected to arrive, so whatever arrives is an end.
         !matches!(read, Err(problem) if problem.kind() == io::ErrorKind::WouldBlock)
@@ -127,6 +129,7 @@ impl Socket {
                 socket.write_all(bytes).await?;
                 socket.flush().await
             }
+            Self::Unix(socket) => socket.write_all(bytes).await,
         }
     }
 
@@ -134,6 +137,7 @@ impl Socket {
         match self {
             Self::Plain(socket) => socket.read_buf(buffer).await,
             Self::Tls(socket) => socket.read_buf(buffer).await,
+            Self::Unix(socket) => socket.read_buf(buffer).await,
         }
     }
 }

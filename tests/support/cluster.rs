@@ -174,6 +174,7 @@ impl Mongod {
             .into();
             arguments.push(format!("--port={}", address.port()));
             arguments.push(format!("--dbpath={}", data.display()));
+            arguments.push(format!("--unixSocketPrefix={}", folder.display()));
             if members > 0 {
                 arguments.push("--replSet=rs0".into());
             }
@@ -224,6 +225,13 @@ impl Mongod {
 
     pub fn uri(&self) -> &str {
         &self.uri
+    }
+
+    /// The Unix domain socket of a member, as a connection string has it.
+    pub fn socket(&self, at: usize) -> String {
+        let port = self.members[at].address.port();
+        let path = self.folder.join(format!("mongodb-{port}.sock"));
+        path.display().to_string().replace('/', "%2F")
     }
 
     /// Ends the processes when this one ends, however it ends. For those in statics, which are never dropped.

@@ -24,6 +24,7 @@ mod killed;
 mod login;
 mod pass;
 mod same_bytes;
+mod sockets;
 mod start;
 mod ttl;
 mod views;
