@@ -110,6 +110,11 @@ impl CommandRules {
         Ok(true)
     }
 
+    /// Returns whether one of the collections is about to be dropped or renamed, so that writes must wait.
+    pub fn is_closed(&self) -> bool {
+        self.rules.iter().any(|(_, rules)| rules.gate.is_closed())
+    }
+
     /// Returns whether the command passes as it is.
     pub fn is_none(&self) -> bool {
         self.rules.iter().all(|(_, rules)| rules.is_none())

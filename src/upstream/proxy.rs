@@ -11,7 +11,7 @@ use super::relay::{LinkSlot, Relay, RelayCounters};
 use super::rewrite::{self, CursorRules, ViewCursors, check_database};
 use super::ruling::{Ruling, answered, is_read};
 use super::schema;
-use super::settings::{KnownAt, RuleSettings, SettingsOptions};
+use super::settings::{KnownAt, RuleSettings, SettingsOptions, WriteInFlight};
 use super::statistics;
 use super::status;
 use super::watch::OpenStreams;
@@ -43,10 +43,10 @@ pub struct ProxyConnection {
 
 /// What is known about a command before its rules are loaded.
 enum Glance {
-    /// It touches no collection with rules.
-    Passes,
-    /// It touches only a collection that has these rules.
-    OneCollection(Arc<CollectionRules>),
+    /// It touches no collection with rules. A write is counted.
+    Passes(Option<WriteInFlight>),
+    /// It touches only a collection that has these rules. A write is counted.
+    OneCollection(Arc<CollectionRules>, Option<WriteInFlight>),
     /// Its rules must be loaded.
     Unknown,
 }
@@ -96,9 +96,20 @@ impl Proxy {
 
     /// Passes a request on.
     fn forward(&self, connection: &ProxyConnection, request: Request) -> Answering {
+        self.forward_write(connection, request, None)
+    }
+
+    /// Passes a request on that may be a write.
+    fn forward_write(
+        &self,
+        connection: &ProxyConnection,
+        request: Request,
+        write: Option<WriteInFlight>,
+    ) -> Answering {
         let mut relay = self.relay(connection);
         let exhausts = request.exhaust_allowed;
         Box::pin(async move {
+            let _under_way = write;
             let document = match relay.ask(request).await {
                 Ok(document) => document,
                 Err(lost) => return lost.answer(),
@@ -109,12 +120,22 @@ impl Proxy {
 
     /// Runs a command that reads or writes documents, under the rules of its collections.
     fn documents(&self, connection: &ProxyConnection, request: Request) -> Answering {
-        let known = self.ruling.settings.known_now();
+        let settings = &self.ruling.settings;
+        let known = settings.known_now();
+        // A write is counted first, and then it must be certain that what it counts on is still known.
+        let is_certain =
+            |write: &Option<WriteInFlight>| write.is_none() || settings.is_known_since(known);
         match self.glance(&request) {
-            Glance::Passes if is_read(&request) => self.read_as_it_is(connection, request, known),
-            Glance::Passes => self.forward(connection, request),
-            Glance::OneCollection(rules) => self.on_one(connection, request, rules, known),
-            Glance::Unknown => {
+            Glance::Passes(_) if is_read(&request) => {
+                self.read_as_it_is(connection, request, known)
+            }
+            Glance::Passes(write) if is_certain(&write) => {
+                self.forward_write(connection, request, write)
+            }
+            Glance::OneCollection(rules, write) if is_certain(&write) => {
+                self.on_one(connection, request, (rules, write), known)
+            }
+            _ => {
                 let mut relay = self.relay(connection);
                 let ruling = Arc::clone(&self.ruling);
                 let exhausts = request.exhaust_allowed;
@@ -152,7 +173,7 @@ impl Proxy {
         &self,
         connection: &ProxyConnection,
         request: Request,
-        rules: Arc<CollectionRules>,
+        (rules, write): (Arc<CollectionRules>, Option<WriteInFlight>),
         known: KnownAt,
     ) -> Answering {
         let mut relay = self.relay(connection);
@@ -162,6 +183,7 @@ impl Proxy {
         let exhausts = request.exhaust_allowed;
         let again = is_read(&request).then(|| request.clone());
         Box::pin(async move {
+            let _under_way = write;
             let cursors = &ruling.cursors;
             let ran = rewrite::run_on_one(&mut relay, request, &rules, moment, cursors).await;
             match (ran, again) {
@@ -244,9 +266,13 @@ impl Proxy {
     fn glance(&self, request: &Request) -> Glance {
         let body = request.body();
         let Some(first) = body.first() else {
-            return Glance::Passes;
+            return Glance::Passes(None);
         };
         let mut is_alone = false;
+        let writes = matches!(
+            first.name_bytes(),
+            b"insert" | b"update" | b"delete" | b"findAndModify" | b"findandmodify"
+        );
         let collection = match first.name_bytes() {
             b"find" | b"insert" | b"update" | b"delete" | b"findAndModify" | b"count"
             | b"distinct" => {
@@ -266,7 +292,7 @@ impl Proxy {
             }
             b"killCursors" => {
                 return match self.ruling.cursors.is_empty() {
-                    true => Glance::Passes,
+                    true => Glance::Passes(None),
                     false => Glance::Unknown,
                 };
             }
@@ -277,10 +303,11 @@ impl Proxy {
             return Glance::Unknown;
         };
         let known = self.ruling.settings.look_up(database, collection, |rules| {
+            let write = || writes.then(|| rules.gate.enter()).flatten();
             if rules.is_none() {
-                Glance::Passes
+                Glance::Passes(write())
             } else if is_alone && rules.view.is_none() {
-                Glance::OneCollection(Arc::clone(rules))
+                Glance::OneCollection(Arc::clone(rules), write())
             } else {
                 Glance::Unknown
             }

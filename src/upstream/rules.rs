@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use super::KnownWrites;
+use super::settings::WriteGate;
 use crate::ttl::DefaultTtl;
 use crate::value::{DocBuf, Millis};
 
@@ -38,6 +39,7 @@ pub struct CollectionRules {
     /// What is known of the last writes to its documents. `None` if the cluster is one in which no update may go without
     /// predicate: it does not refuse to apply `$pullAll` to a value that is no array.
     pub writes: Option<KnownWrites>,
+    pub gate: WriteGate,
 }
 
 /// How well it was guessed that a document inherits the default: a wrong guess costs what two right ones save. It begins
@@ -95,6 +97,7 @@ impl CollectionRules {
         view: None,
         guesses: GuessTally::new(),
         writes: None,
+        gate: WriteGate::NONE,
     };
 
     /// Returns whether commands on the collection pass as they are.

@@ -6,7 +6,7 @@ use super::CollectionRules;
 use super::ask::Lost;
 use super::command_rules::LoadedCommand;
 use super::relay::Relay;
-use super::rewrite::{self, CursorRules, Moment, ViewCursors, cursor_id, kill_cursor};
+use super::rewrite::{self, CursorRules, Moment, ViewCursors, cursor_id, kill_cursor, written};
 use super::schema;
 use super::settings::RuleSettings;
 use super::statistics;
@@ -69,10 +69,17 @@ impl Ruling {
             views,
             ..
         } = self;
+        let written = written(request)?;
         loop {
             let known = settings.known_now();
+            let writing = settings.begin_write(&written, can_wait(request)).await?;
             let loaded = LoadedCommand::load(settings, request.clone(), (cursors, views)).await?;
             let (sent, book, of_view) = (loaded.request, loaded.rules, loaded.reply);
+            if book.is_closed() && !written.is_empty() && can_wait(request) {
+                drop(writing);
+                settings.gates_open(&written).await?;
+                continue;
+            }
             if !book.is_none() {
                 relay.count_rewritten();
             }
@@ -80,7 +87,7 @@ impl Ruling {
             if let Some(reply) = statistics::stage(settings, relay, &sent, &book).await {
                 return reply;
             }
-            let replaced = schema::Replaced::begin(settings, &sent, &book).await?;
+            let replaced = schema::Replaced::begin(settings, (&sent, &book), writing).await?;
             let reply = rewrite::run(relay, sent, &book, moment, cursors).await;
             let reply = replaced.end(reply).await?;
             if is_read(request)
@@ -170,6 +177,12 @@ pub fn is_read(request: &Request) -> bool {
         _ => false,
     };
     reads && !body.has("autocommit")
+}
+
+/// Returns whether a write can wait. A transaction that has begun holds locks, for which the cluster would wait in turn.
+fn can_wait(request: &Request) -> bool {
+    let body = request.body();
+    !body.has("autocommit") || body.has("startTransaction")
 }
 
 /// Returns the answer with this reply.

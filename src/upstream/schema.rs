@@ -6,7 +6,7 @@ use bytes::Bytes;
 use super::ask::{Ask, Lost};
 use super::command_rules::CommandRules;
 use super::rewrite::{Rulebook, check_by_name};
-use super::settings::{RuleSettings, ddl};
+use super::settings::{RuleSettings, WriteInFlight, ddl};
 use crate::command::find;
 use crate::error::{Error, Result};
 use crate::wire::Request;
@@ -56,7 +56,11 @@ pub async fn run(
 }
 
 /// The target of an `$out`, which becomes another collection of the same name and keeps its settings.
-pub struct Replaced(Option<ddl::Replacing>);
+pub struct Replaced {
+    replacing: Option<ddl::Replacing>,
+    /// The command's own writes. Where a replacement is announced, other changes wait for that.
+    _under_way: Vec<WriteInFlight>,
+}
 
 // === impl Replaced ===
 
@@ -64,22 +68,28 @@ impl Replaced {
     /// Announces that the target is replaced, if the command ends in an `$out` and the target has rules.
     pub async fn begin(
         settings: &RuleSettings,
-        request: &Request,
-        book: &CommandRules,
+        (request, book): (&Request, &CommandRules),
+        under_way: Vec<WriteInFlight>,
     ) -> Result<Self> {
-        let Some((database, collection)) = target(request) else {
-            return Ok(Self(None));
+        let target = target(request);
+        let target = target.filter(|(database, name)| !book.rules(database, name).is_none());
+        let Some((database, collection)) = target else {
+            return Ok(Self {
+                replacing: None,
+                _under_way: under_way,
+            });
         };
-        if book.rules(database, collection).is_none() {
-            return Ok(Self(None));
-        }
+        drop(under_way);
         let replacing = Box::pin(ddl::replacing(settings, database, collection)).await?;
-        Ok(Self(Some(replacing)))
+        Ok(Self {
+            replacing: Some(replacing),
+            _under_way: Vec::new(),
+        })
     }
 
     /// Hands the settings on to the new collection, or leaves them to the old one.
     pub async fn end(self, reply: Result<Bytes, Lost>) -> Result<Bytes, Lost> {
-        let Some(replacing) = self.0 else {
+        let Some(replacing) = self.replacing else {
             return reply;
         };
         // Whether it was replaced is seen from the collection itself: the reply may be lost.

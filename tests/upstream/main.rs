@@ -20,6 +20,7 @@ mod cut_off;
 mod encrypted;
 mod failover;
 mod features;
+mod gates;
 mod killed;
 mod login;
 mod pass;

@@ -47,7 +47,7 @@ pub use cursors::CursorRules;
 pub use fields::{with_body, with_cursor, with_fields};
 pub use get_more::{cursor_id, kill as kill_cursor};
 pub use namespaces::{
-    NamespacePair, check_by_name, check_database, namespaces, pipeline_namespaces,
+    NamespacePair, check_by_name, check_database, namespaces, pipeline_namespaces, written,
 };
 pub use naming::{contains, root};
 pub use predicate::EndedPredicate;

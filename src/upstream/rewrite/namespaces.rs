@@ -27,6 +27,32 @@ pub fn pipeline_namespaces(stages: Doc<'_>, db: &str) -> Result<Vec<NamespacePai
     Ok(found)
 }
 
+/// Returns the collections whose documents the command writes.
+pub fn written(request: &Request) -> Result<Vec<NamespacePair>> {
+    let command = request.body();
+    let mut found = Vec::new();
+    let db = database(request);
+    match command.first().map(|first| first.name_bytes()) {
+        Some(
+            b"insert" | b"update" | b"delete" | b"findAndModify" | b"findandmodify" | b"bulkWrite",
+        ) => {
+            of_command(request, command, db, &mut found)?;
+        }
+        Some(b"aggregate") => {
+            let stages = command.get("pipeline").as_array().into_iter().flatten();
+            let last = stages
+                .last()
+                .and_then(|stage| stage.value.as_doc()?.first());
+            let writes = last.filter(|last| matches!(last.name(), "$out" | "$merge"));
+            if let Some((db, collection)) = writes.as_ref().and_then(|last| target(last, db)) {
+                add_named(db, collection, &mut found)?;
+            }
+        }
+        _ => {}
+    }
+    Ok(found)
+}
+
 /// Returns the database of a request.
 pub fn database(request: &Request) -> &str {
     let named = request.body().get("$db").as_str();
@@ -152,6 +178,36 @@ mod tests {
     use bson::{Binary, doc, spec::BinarySubtype};
 
     use super::*;
+
+    #[test]
+    fn what_a_command_writes() {
+        for (command, names) in [
+            (doc! {"find": "c", "$db": "d"}, ""),
+            (doc! {"insert": "c", "documents": [], "$db": "d"}, "d.c"),
+            (doc! {"findandmodify": "c", "$db": "d"}, "d.c"),
+            (
+                doc! {"aggregate": "c", "pipeline": [{"$lookup": {"from": "e"}}], "$db": "d"},
+                "",
+            ),
+            (
+                doc! {"aggregate": "c", "pipeline": [{"$out": "e"}], "$db": "d"},
+                "d.e",
+            ),
+            (
+                doc! {"aggregate": "c", "pipeline": [{"$merge": {"into": {"db": "f", "coll": "e"}}}], "$db": "d"},
+                "f.e",
+            ),
+            (
+                doc! {"bulkWrite": 1, "nsInfo": [{"ns": "d.c"}, {"ns": "f.e"}], "$db": "admin"},
+                "d.c f.e",
+            ),
+        ] {
+            let request = Request::new(command.to_vec().unwrap());
+            let found = written(&request).unwrap();
+            let found: Vec<String> = found.iter().map(|(d, c)| format!("{d}.{c}")).collect();
+            assert_eq!(found.join(" "), names, "{command}");
+        }
+    }
 
     #[test]
     fn a_collection_is_known_by_its_name() {

@@ -70,12 +70,12 @@ impl Cache {
     }
 
     pub fn generation(&self) -> u64 {
-        self.generation.load(Ordering::Acquire)
+        self.generation.load(Ordering::SeqCst)
     }
 
     /// The known settings have changed.
     pub fn outdate(&self) {
-        self.generation.fetch_add(1, Ordering::AcqRel);
+        self.generation.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Forgets a collection, which this Sundown has just changed.

@@ -17,6 +17,8 @@ pub(super) struct Member {
     pub beat: i64,
     /// The version of the settings that it uses.
     pub seen: i64,
+    /// The version with which no write from before was under way to a name whose gate is closed.
+    pub clear: i64,
 }
 
 /// What this Sundown knows about the others. No clock of another machine is used: only that a number has changed or not.
@@ -37,11 +39,14 @@ pub(super) fn read(state: &Document) -> HashMap<String, Member> {
     let members = state.get_document("members");
     let read = |(id, member): (&String, &bson::Bson)| {
         let member = member.as_document()?;
+        let seen = number(member.get("seen")?)?;
         Some((
             id.clone(),
             Member {
                 beat: number(member.get("beat")?)?,
-                seen: number(member.get("seen")?)?,
+                seen,
+                // A Sundown of an earlier version does not tell.
+                clear: member.get("clear").and_then(number).unwrap_or(seen),
             },
         ))
     };
@@ -81,6 +86,12 @@ impl Others {
         others.all(|known| known.member.seen >= version || now >= known.since + lease)
     }
 
+    /// Returns whether no other has a write from before this version under way to a closed gate, or is not heard of any more.
+    pub fn are_clear(&self, version: i64, lease: Duration, now: Instant) -> bool {
+        let mut others = self.known.values();
+        others.all(|known| known.member.clear >= version || now >= known.since + lease)
+    }
+
     pub fn is_known(&self, id: &str) -> bool {
         self.known.contains_key(id)
     }
@@ -113,7 +124,8 @@ mod tests {
         let lease = Duration::from_secs(5);
         let start = monotonic();
         let after = |seconds| start + Duration::from_secs(seconds);
-        let state = |beat, seen| HashMap::from([("b".to_owned(), Member { beat, seen })]);
+        let clear = 3;
+        let state = |beat, seen| HashMap::from([("b".to_owned(), Member { beat, seen, clear })]);
         let mut others = Others::default();
         assert!(others.agree_on(9, lease, start), "there are none");
         others.observe("a", &state(1, 3), start);
@@ -124,8 +136,15 @@ mod tests {
         assert!(others.agree_on(4, lease, after(5)), "it is the same beat");
         others.observe("a", &state(2, 3), after(4));
         assert!(!others.agree_on(4, lease, after(5)), "it has renewed it");
+        others.observe("a", &state(3, 4), after(4));
+        assert!(others.agree_on(4, lease, after(5)));
+        assert!(!others.are_clear(4, lease, after(5)) && others.are_clear(3, lease, after(5)));
+        assert!(
+            others.are_clear(4, lease, after(9)),
+            "nobody can wait for it"
+        );
         assert!(others.dead(lease, after(18)).is_empty());
-        assert_eq!(others.dead(lease, after(19)), [("b".to_owned(), 2)]);
+        assert_eq!(others.dead(lease, after(19)), [("b".to_owned(), 3)]);
         others.observe_all("a", &HashMap::new(), after(6));
         assert!(others.agree_on(4, lease, after(6)), "it has left");
     }

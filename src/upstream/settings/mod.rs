@@ -10,6 +10,7 @@ mod change;
 mod collection;
 pub mod ddl;
 mod figures;
+mod in_flight;
 mod lease;
 mod members;
 mod physical;
@@ -27,6 +28,7 @@ use std::collections::HashSet;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
 use dashmap::DashMap;
@@ -35,6 +37,7 @@ use parking_lot::{Mutex, RwLock};
 
 use cache::{Cache, Epoch};
 use collection::NameKind;
+use in_flight::InFlight;
 use lease::Lease;
 use members::Others;
 use record::{SettingRecord, is_named};
@@ -44,13 +47,14 @@ use sweep::Sweeper;
 use time::PrimaryClock;
 
 use super::retry::is_of_failover;
-use super::rewrite::pipeline_namespaces;
+use super::rewrite::{NamespacePair, pipeline_namespaces};
 use super::{CollectionRules, KnownWrites, LastWrites, RuledView};
 use crate::clock::{Clock, Millis, monotonic};
 use crate::error::Result;
 use crate::value::{ArrayBuilder, Doc, DocBuf};
 
 pub use figures::Measured;
+pub use in_flight::{WriteGate, WriteInFlight};
 pub use physical::{is_physical, is_physical_name};
 pub use status::SettingsStatus;
 pub use store::SETTINGS_DATABASE;
@@ -97,6 +101,9 @@ struct Inner {
     queues: DashMap<String, Arc<tokio::sync::Mutex<()>>, ahash::RandomState>,
     sweeper: Sweeper,
     writes: Arc<LastWrites>,
+    in_flight: InFlight,
+    /// The version at which no write from before was under way to a closed gate.
+    clear: AtomicI64,
     /// Held while the settings are read or written, so that an older answer never replaces a newer one.
     turn: tokio::sync::Mutex<()>,
 }
@@ -139,6 +146,8 @@ impl RuleSettings {
             queues: DashMap::default(),
             sweeper: Sweeper::default(),
             writes: Arc::default(),
+            in_flight: InFlight::default(),
+            clear: AtomicI64::new(-1),
             turn: tokio::sync::Mutex::default(),
         });
         tokio::spawn(renew::keep_renewing(Arc::downgrade(&inner)));
@@ -209,6 +218,34 @@ impl RuleSettings {
         }
     }
 
+    /// Counts a write to these collections as under way. If the gate of one is known to be closed, it first waits until it is open,
+    /// if it can wait.
+    pub async fn begin_write(
+        &self,
+        names: &[NamespacePair],
+        waits: bool,
+    ) -> Result<Vec<WriteInFlight>> {
+        let inner = &*self.0;
+        let names = names.iter().map(|(db, name)| format!("{db}.{name}"));
+        let names: Vec<String> = names.collect();
+        for name in names.iter().filter(|_| waits) {
+            let (known, _) = inner.known(name);
+            if known.is_some_and(|known| known.is_closed()) {
+                inner.gate_opens(name).await?;
+            }
+        }
+        let names = names.iter();
+        Ok(names.map(|name| inner.in_flight.enter(name)).collect())
+    }
+
+    /// Waits while the gate of one of these collections is closed.
+    pub async fn gates_open(&self, names: &[NamespacePair]) -> Result<()> {
+        for (database, name) in names {
+            self.0.gate_opens(&format!("{database}.{name}")).await?;
+        }
+        Ok(())
+    }
+
     /// Returns whether a collection of the database has or had settings. For commands that do not name a collection, or that
     /// Sundown does not know.
     pub async fn has_settings(&self, database: &str) -> Result<bool> {
@@ -253,7 +290,8 @@ impl Inner {
             return self.view_rules(database, definition.as_doc()).await;
         }
         let writes = self.known_writes(kind, &namespace, found.uuid, epoch);
-        let rules = compose(setting.as_deref(), &found, kind, writes);
+        let gate = self.in_flight.gate(&namespace, false);
+        let rules = compose(setting.as_deref(), &found, kind, (writes, gate));
         let until = self.lease.after(found.sent);
         self.cache.put(namespace, &rules, found, epoch, until);
         Ok(rules)
@@ -327,7 +365,10 @@ impl Inner {
             if before == setting {
                 // A change may be about to give the name to another collection.
                 let writes = kind.checks_pull_all.then(|| self.writes.nothing());
-                return Ok(compose(setting.as_ref(), &found, kind, writes));
+                let is_closed = setting.as_ref().is_some_and(SettingRecord::is_closed);
+                let gate = self.in_flight.gate(&namespace, is_closed);
+                let rules = compose(setting.as_ref(), &found, kind, (writes, gate));
+                return Ok(rules);
             }
             before = setting;
         }
@@ -385,7 +426,7 @@ fn compose(
     setting: Option<&SettingRecord>,
     found: &collection::CollectionInfo,
     kind: StoreKind,
-    writes: Option<KnownWrites>,
+    (writes, gate): (Option<KnownWrites>, WriteGate),
 ) -> Arc<CollectionRules> {
     let setting = setting.and_then(|setting| setting.of(found.uuid));
     let dates = found.dates();
@@ -404,6 +445,7 @@ fn compose(
         capped: found.is_capped(),
         ts_index: shown.map(|shown| shown.name.as_str().into()),
         writes: writes.filter(|_| rules.stamped),
+        gate,
         ..rules
     })
 }

@@ -5,7 +5,7 @@
 //!   {_id: "db.coll", uuid: Binary, revision: Long, stamped: bool, default: Int | absent, since: Date,
 //!    tsIndex: {name, key}, mode: "none", unstamped: bool,
 //!    former: {stamped, default, since, dates: [{path, seconds, filter}], until: Date}, past: [like former],
-//!    dates: [{path, seconds, filter}], arriving: {like this record}, next: {id, author}}
+//!    dates: [{path, seconds, filter}], arriving: {like this record}, next: {id, author, closed: true | absent}}
 //! ```
 
 use bson::spec::BinarySubtype;
@@ -51,6 +51,8 @@ pub(super) struct Next {
     pub id: String,
     /// The Sundown that makes the change.
     pub author: String,
+    /// Writes wait until the change is over: the collection is about to be dropped or renamed. See `in_flight.rs`.
+    pub closed: bool,
 }
 
 /// How long rules are remembered, in milliseconds. The cluster forgets a cursor that nobody continues after ten minutes, unless
@@ -105,6 +107,11 @@ impl SettingRecord {
         self.past
             .retain(|past| past.until.0 >= oldest && past.rules != former.rules);
         self.past.push(former.clone());
+    }
+
+    /// Returns whether writes must wait.
+    pub fn is_closed(&self) -> bool {
+        self.next.as_ref().is_some_and(|next| next.closed)
     }
 
     pub fn is_on(&self) -> bool {
@@ -162,7 +169,11 @@ impl SettingRecord {
             out.insert("dates", date_documents(dates));
         }
         if let Some(next) = &self.next {
-            out.insert("next", doc! {"id": &next.id, "author": &next.author});
+            let mut shown = doc! {"id": &next.id, "author": &next.author};
+            if next.closed {
+                shown.insert("closed", true);
+            }
+            out.insert("next", shown);
         }
         out
     }
@@ -189,6 +200,7 @@ impl SettingRecord {
             Some(Next {
                 id: next.get_str("id").ok()?.to_owned(),
                 author: next.get_str("author").ok()?.to_owned(),
+                closed: next.get_bool("closed").unwrap_or(false),
             })
         };
         Some(Self {
@@ -377,6 +389,7 @@ mod tests {
             next: Some(Next {
                 id: "1".into(),
                 author: "me".into(),
+                closed: true,
             }),
             ..empty.clone()
         };

@@ -1,6 +1,7 @@
 //! Renewing the lease: the heartbeat, and the copy of all settings.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use tokio::sync::MutexGuard;
@@ -177,8 +178,13 @@ impl Inner {
             let copy = self.copy.read();
             (copy.version, copy.is_incomplete)
         };
+        if !self.has_late_writes() {
+            self.clear.store(known, Ordering::SeqCst);
+        }
+        let clear = self.clear.load(Ordering::SeqCst);
         let (sent, local) = (monotonic(), self.time.local());
-        let state = self.cluster.beat(&self.id, known, announce).await?;
+        let seen = (known, clear);
+        let state = self.cluster.beat(&self.id, seen, announce).await?;
         let received = monotonic();
         if let Some(at) = state.at {
             self.time.measure(at, local, received.duration_since(sent));
@@ -250,7 +256,8 @@ impl Inner {
         // If it fails, the next command on the collection asks and gets the error.
         if let Ok(found) = collection::find(&self.cluster, database, name).await {
             let writes = self.known_writes(kind, &namespace, found.uuid, epoch);
-            let rules = super::compose(setting.as_deref(), &found, kind, writes);
+            let gate = self.in_flight.gate(&namespace, false);
+            let rules = super::compose(setting.as_deref(), &found, kind, (writes, gate));
             let until = self.lease.after(found.sent);
             self.cache
                 .put(namespace, &rules, Arc::new(found), epoch, until);

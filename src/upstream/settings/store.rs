@@ -207,13 +207,18 @@ impl SettingsStore {
     /// instant: it registers the Sundown, acknowledges what it has seen, tells what others have announced and who they are,
     /// and tells the primary's time. A primary that has been replaced without knowing it cannot confirm the write, so the
     /// version is never an old one, which a read with read concern "majority" does not promise.
-    pub async fn beat(&self, id: &str, seen: i64, announce: bool) -> Result<SharedState> {
+    pub async fn beat(
+        &self,
+        id: &str,
+        (seen, clear): (i64, i64),
+        announce: bool,
+    ) -> Result<SharedState> {
         let member = |field: &str| format!("members.{id}.{field}");
         let command = doc! {
             "findAndModify": STATE,
             "query": {"_id": STATE_ID},
             "update": {
-                "$set": {member("seen"): seen},
+                "$set": {member("seen"): seen, member("clear"): clear},
                 "$inc": {member("beat"): 1_i64, "version": i64::from(announce)},
                 "$currentDate": {member("at"): true},
             },

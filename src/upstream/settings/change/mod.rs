@@ -146,6 +146,7 @@ impl Inner {
         let next = Next {
             id,
             author: self.id.clone(),
+            closed: false,
         };
         let announced = SettingRecord {
             next: Some(next),
@@ -197,7 +198,7 @@ impl Inner {
         Ok(written)
     }
 
-    fn short_pause(&self) -> Duration {
+    pub fn short_pause(&self) -> Duration {
         (self.lease.length() / 250).max(Duration::from_millis(2))
     }
 
@@ -328,6 +329,24 @@ impl SettingChange {
             None,
         )
         .await?;
+        Ok(())
+    }
+
+    /// Lets the writes of all Sundowns to these collections wait until the changes are over, and waits for those that are under way.
+    pub async fn close_gates(changes: &mut [&mut Self]) -> Result<()> {
+        for change in changes.iter_mut() {
+            let mut closed = change.setting.clone();
+            if let Some(next) = &mut closed.next {
+                next.closed = true;
+            }
+            change.must_write(closed).await?;
+        }
+        let Some(inner) = changes.first().map(|first| Arc::clone(&first.inner)) else {
+            return Ok(());
+        };
+        inner.announce().await?;
+        let names = changes.iter().map(|change| &*change.setting.namespace);
+        inner.wait_for_writes(&names.collect::<Vec<_>>()).await;
         Ok(())
     }
 

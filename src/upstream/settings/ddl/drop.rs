@@ -23,6 +23,7 @@ pub async fn drop_collection(
     let Some(mut change) = begin_if_needed(settings, database, name).await? else {
         return ask.ask(request.clone()).await;
     };
+    SettingChange::close_gates(&mut [&mut change]).await?;
     let reply = ask.ask(request.clone()).await?;
     match is_ok(&reply) {
         true => change.remove().await?,
@@ -46,6 +47,8 @@ pub async fn drop_database(
     for name in &names {
         changes.push(settings.0.begin(database, name).await?);
     }
+    let mut all: Vec<_> = changes.iter_mut().collect();
+    SettingChange::close_gates(&mut all).await?;
     let reply = ask.ask(request.clone()).await?;
     for mut change in changes {
         match is_ok(&reply) {
@@ -89,6 +92,7 @@ pub async fn rename(
         true => (first, second),
         false => (second, first),
     };
+    SettingChange::close_gates(&mut [&mut source, &mut target]).await?;
     let settings = source.setting().handed_over();
     target.expect(settings.clone()).await?;
     let reply = ask.ask(request.clone()).await?;

@@ -3,6 +3,7 @@
 mod basics;
 mod changes;
 mod ddl;
+mod gates;
 mod several;
 mod sweeping;
 
