@@ -91,6 +91,7 @@ impl FindRewrite {
                 whole: is_whole(command),
                 rides: false,
                 joined: Vec::new(),
+                added: Vec::new(),
                 cut: cut.collect(),
                 shows_ts,
                 ts_last: rules.stamped && rules.stores_ts && shows_ts && !is_key,

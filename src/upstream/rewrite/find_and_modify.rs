@@ -159,6 +159,7 @@ impl FindAndModify {
                 whole: false,
                 rides: false,
                 joined: Vec::new(),
+                added: Vec::new(),
                 cut: hidden.iter().map(|&name| name.into()).collect(),
                 shows_ts,
                 ts_last: rules.stamped && rules.stores_ts && shows_ts,

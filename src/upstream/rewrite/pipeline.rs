@@ -53,6 +53,8 @@ pub struct RowFacts {
     pub carried: Vec<Box<str>>,
     /// They hold documents of other collections.
     pub joined: Vec<Joined>,
+    /// Stages have set these fields.
+    pub added: Vec<Box<str>>,
 }
 
 /// A stage is being written.
@@ -230,6 +232,10 @@ impl<B: Rulebook> Levels<'_, B> {
             unset(&hidden, "", writing.out);
             writing.rows = RowFacts::default();
         }
+        if let (true, Changes::Fields(each)) = (self.shows_ts, row.facts.changes) {
+            let added = &mut writing.rows.added;
+            each(stage.value, &mut |path| added.push(root(path).into()));
+        }
         match row.facts.documents {
             DocumentsAfter::Pass => {
                 if writing.rows.testable && touches(writing.rules, row, stage) {
@@ -396,6 +402,7 @@ impl RowFacts {
             cut: cut.collect(),
             shows_ts,
             ts_last: self.hidden && rules.stores_ts && shows_ts,
+            added: self.added,
             joined: self.joined,
             ts_since: None,
         })

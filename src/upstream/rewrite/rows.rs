@@ -27,6 +27,8 @@ pub struct RowRule {
     pub shows_ts: bool,
     /// Rows end with `_ts`.
     pub ts_last: bool,
+    /// Fields that stages have set, which come behind `_ts` if the document did not have them.
+    pub added: Vec<Box<str>>,
     /// Fields that hold documents of other collections.
     pub joined: Vec<Joined>,
     /// What `_ts` shows if a whole document has none, because it is older than the default.
@@ -74,13 +76,20 @@ impl RowRule {
             cut.push(TS_FIELD);
         }
         let mut ts_is_due = self.ts_last;
-        match self.joined.is_empty() {
+        match self.joined.is_empty() && self.added.is_empty() {
             true => put_without(row, &cut, out),
             false => {
-                for elem in row.iter().filter(|elem| !cut.contains(&elem.name())) {
+                // A field that is stored before `_ts` was in the document already.
+                let mut is_behind = !row.has(TS_FIELD);
+                for elem in row {
+                    is_behind |= elem.name() == TS_FIELD;
+                    if cut.contains(&elem.name()) {
+                        continue;
+                    }
                     let joined = self.joined.iter().find(|j| &*j.name == elem.name());
-                    // The document ends with `_ts`. What was joined with it comes later.
-                    if joined.is_some() {
+                    let is_added = self.added.iter().any(|name| &**name == elem.name());
+                    // The document ends with `_ts`. What was added to it comes later.
+                    if is_behind && (is_added || joined.is_some()) {
                         self.put_ts_last(row, &mut ts_is_due, out);
                     }
                     match (joined, elem.value.as_array()) {
