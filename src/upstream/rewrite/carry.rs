@@ -226,6 +226,22 @@ fn flag(value: ValueRef<'_>) -> Option<bool> {
     }
 }
 
+/// Returns the root fields that a projection computes.
+pub fn computed(projection: Doc<'_>) -> impl Iterator<Item = Box<str>> {
+    let is_computed = |value: ValueRef<'_>| match value.as_doc().map(Doc::first) {
+        // Part of a field, or a nested projection.
+        Some(first) => first.is_some_and(|first| {
+            let name = first.name();
+            name.starts_with('$') && !matches!(name, "$slice" | "$elemMatch")
+        }),
+        None => flag(value).is_none(),
+    };
+    let computed = projection
+        .iter()
+        .filter(move |elem| is_computed(elem.value));
+    computed.map(|elem| root(elem.name()).into())
+}
+
 /// Returns the TTL indexes on dates, also those of former rules.
 pub fn date_rules(rules: &CollectionRules) -> impl Iterator<Item = &DateRule> {
     in_force(rules).flat_map(|rules| &rules.dates)

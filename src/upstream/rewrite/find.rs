@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::upstream::CollectionRules;
 use crate::value::{Doc, DocBuf, Type, ValueRef, is_true};
 
-use super::carry::{Carried, hidden, is_positional};
+use super::carry::{Carried, computed, hidden, is_positional};
 use super::fields::{doc_or_empty, with_fields};
 use super::filter::prepared;
 use super::naming::Parts;
@@ -91,7 +91,7 @@ impl FindRewrite {
                 whole: is_whole(command),
                 rides: false,
                 joined: Vec::new(),
-                added: Vec::new(),
+                added: computed(doc_or_empty(command, "projection")).collect(),
                 cut: cut.collect(),
                 shows_ts,
                 ts_last: rules.stamped && rules.stores_ts && shows_ts && !is_key,

@@ -11,7 +11,7 @@ use crate::value::{Doc, DocBuf, Millis, ValueRef, is_true};
 use crate::wire::Request;
 
 use super::batch::is_duplicate;
-use super::carry::{hidden, is_positional};
+use super::carry::{computed, hidden, is_positional};
 use super::change::{OwnTtlCheck, names_ts, stamped};
 use super::fields::{doc_or_empty, with_body, with_fields};
 use super::filter::prepared;
@@ -159,7 +159,7 @@ impl FindAndModify {
                 whole: false,
                 rides: false,
                 joined: Vec::new(),
-                added: Vec::new(),
+                added: computed(doc_or_empty(command, "fields")).collect(),
                 cut: hidden.iter().map(|&name| name.into()).collect(),
                 shows_ts,
                 ts_last: rules.stamped && rules.stores_ts && shows_ts,

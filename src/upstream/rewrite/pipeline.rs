@@ -16,7 +16,7 @@ use crate::upstream::{CollectionRules, HIDDEN_FIELD};
 use crate::value::{ArrayBuilder, Doc, DocBuf, Elem, ValueRef};
 use crate::vocabulary::Status;
 
-use super::carry::{Carried, date_rules, hidden, riding, riding_root};
+use super::carry::{Carried, computed, date_rules, hidden, riding, riding_root};
 use super::fields::with_replaced;
 use super::filter::prepared;
 use super::inner::{living_count, own_indexes, unset};
@@ -232,9 +232,8 @@ impl<B: Rulebook> Levels<'_, B> {
             unset(&hidden, "", writing.out);
             writing.rows = RowFacts::default();
         }
-        if let (true, Changes::Fields(each)) = (self.shows_ts, row.facts.changes) {
-            let added = &mut writing.rows.added;
-            each(stage.value, &mut |path| added.push(root(path).into()));
+        if self.shows_ts {
+            writing.rows.added.extend(added(stage, row));
         }
         match row.facts.documents {
             DocumentsAfter::Pass => {
@@ -475,6 +474,22 @@ pub fn is_whole(stages: Doc<'_>) -> bool {
 
 fn replaces_root(stage: &str) -> bool {
     matches!(stage, "$replaceRoot" | "$replaceWith")
+}
+
+/// Returns the root fields that a stage may add to documents.
+fn added(stage: &Elem<'_>, row: &Entry) -> Vec<Box<str>> {
+    let mut added = Vec::new();
+    let spec = stage.value.as_doc().unwrap_or(Doc::EMPTY);
+    match (stage.name(), row.facts.changes) {
+        (_, Changes::Fields(each)) => each(stage.value, &mut |path| added.push(root(path).into())),
+        (_, Changes::Selection(..)) => added.extend(computed(spec)),
+        ("$unwind", _) => {
+            let index = spec.get("includeArrayIndex").as_str();
+            added.extend(index.map(|index| root(index).into()));
+        }
+        _ => {}
+    }
+    added
 }
 
 /// Returns whether a stage changes a field that the rule reads.
