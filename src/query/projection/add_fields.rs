@@ -4,13 +4,24 @@ use super::tree::{Projection, ProjectionMode, ProjectionNode, ProjectionTree};
 use crate::error::{Error, Result};
 use crate::query::expr::FieldPath;
 use crate::query::{Expr, Scope};
-use crate::value::{Doc, Path, ValueRef};
+use crate::value::{Doc, Path, Value, ValueRef};
 
 pub(super) fn parse(spec: Doc<'_>, scope: &Scope) -> Result<Projection> {
     let mut root = ProjectionTree::default();
+    let mut failure = None;
     for elem in spec {
         let path = FieldPath::parse(elem.name())?.into_path();
-        add(&mut root, &path, elem.value, scope, elem.name())?;
+        let mut leaf = |value: ValueRef<'_>| match Expr::parse(value, scope) {
+            Ok(expr) => expr,
+            Err(error) => {
+                failure.get_or_insert(error);
+                Expr::Const(Value::missing())
+            }
+        };
+        add(&mut root, &path, elem.value, &mut leaf, elem.name())?;
+    }
+    if let Some(error) = failure {
+        return Err(error);
     }
     root.finish();
     Ok(Projection {
@@ -20,12 +31,12 @@ pub(super) fn parse(spec: Doc<'_>, scope: &Scope) -> Result<Projection> {
 }
 
 /// Adds a value, or the fields of a nested document: `{"a.b": x, "a.c": y}` and `{a: {b: x, c: y}}` mean the same. `whole`
-/// is the path from the root.
+/// is the path from the root. MongoDB looks at all paths before it parses the first expression, so `leaf` keeps its errors.
 fn add(
     parent: &mut ProjectionTree,
     path: &Path,
     value: ValueRef<'_>,
-    scope: &Scope,
+    leaf: &mut dyn FnMut(ValueRef<'_>) -> Expr,
     whole: &str,
 ) -> Result<()> {
     let conflict = |_| {
@@ -41,7 +52,7 @@ fn add(
         if value.as_doc().is_some_and(|doc| doc.count() > 1) {
             return Err(several_names(value));
         }
-        slot.fill(ProjectionNode::Compute(Expr::parse(value, scope)?));
+        slot.fill(ProjectionNode::Compute(leaf(value)));
         return Ok(());
     };
     let tree = parent.within(path).map_err(conflict)?;
@@ -60,7 +71,7 @@ fn add(
             return Err(Error::location(40353, "FieldPath must not end with a '.'."));
         }
         let path = FieldPath::parse(name)?.into_path();
-        add(tree, &path, elem.value, scope, &format!("{whole}.{name}"))?;
+        add(tree, &path, elem.value, leaf, &format!("{whole}.{name}"))?;
     }
     Ok(())
 }

@@ -44,10 +44,11 @@ pub(super) fn apply(
     let mut builder = DocBuilder::begin(out);
     let result = walk.document(&projection.root, doc, &mut builder);
     builder.end();
-    if result.is_err() {
+    result.map_err(|error| {
         out.truncate(start);
-    }
-    result
+        // The walk computes in the order of the document, MongoDB in that of the specification.
+        walk.first_failure(&projection.root).unwrap_or(error)
+    })
 }
 
 // === impl ProjectionWalk ===
@@ -196,6 +197,15 @@ impl ProjectionWalk<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Returns the error of the first expression of the specification that fails with this document.
+    fn first_failure(&self, tree: &ProjectionTree) -> Option<Error> {
+        tree.children.iter().find_map(|(_, node)| match node {
+            ProjectionNode::Compute(expr) => expr.eval(self.root, self.vars).err(),
+            ProjectionNode::Within(inner) if inner.computed => self.first_failure(inner),
+            _ => None,
+        })
     }
 
     fn compute(&self, name: &str, expr: &Expr, out: &mut DocBuilder<'_>) -> Result<()> {

@@ -58,7 +58,7 @@ pub(super) fn parse(
             _ => return Err(option.unknown()),
         }
     }
-    if context.db != "admin" {
+    if context.db != "admin" || context.coll.is_some() {
         return Err(Error::new(
             Code::InvalidNamespace,
             "$currentOp must be run against the 'admin' database with {aggregate: 1}",

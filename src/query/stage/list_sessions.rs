@@ -25,7 +25,15 @@ pub(super) fn parse_local(
     context: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
-    parse("$listLocalSessions", value, context, push)
+    let stage = "$listLocalSessions";
+    if context.coll.is_some() {
+        let what = "must be run against the database with {aggregate: 1}, not a collection";
+        return Err(Error::new(
+            Code::InvalidNamespace,
+            format!("{stage} {what}"),
+        ));
+    }
+    parse(stage, value, context, push)
 }
 
 pub(super) fn parse_all(

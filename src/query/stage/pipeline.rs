@@ -137,30 +137,14 @@ impl Pipeline {
             ));
         }
         let mut steps = Vec::with_capacity(count);
+        let mut rows = Vec::with_capacity(count);
         for (index, elem) in stages.iter().enumerate() {
             let spec = elem.value.as_doc();
             let spec = spec.ok_or_else(|| context.not_a_document(elem.value.ty()))?;
-            let context = context.at(index == 0);
-            parse_stage(spec, index, index + 1 == count, &context, &mut steps)?;
+            rows.push(parse_stage(spec, &context.at(index == 0), &mut steps)?);
         }
-        let parsed = Self { steps };
-        parsed.check_in_change_stream()?;
-        Ok(parsed)
-    }
-
-    /// Checks that the stages behind `$changeStream` leave events what they are.
-    fn check_in_change_stream(&self) -> Result<()> {
-        let follows = self.change_stream().is_some();
-        let count = self.steps.len();
-        for (at, step) in self.steps.iter().enumerate() {
-            let name = step.row.name;
-            if follows && at > 0 {
-                check_follower(step.row, at + 1 == count)?;
-            } else if step.row.facts.in_change_stream == InChangeStream::OnlyLast {
-                return Err(not_here(name, "can only be used in"));
-            }
-        }
-        Ok(())
+        check_places(&rows, change_stream_of(&steps).is_some(), context)?;
+        Ok(Self { steps })
     }
 
     pub fn steps(&self) -> &[PipelineStep] {
@@ -437,7 +421,6 @@ pub(super) fn only_field(stage: Doc<'_>) -> Result<Elem<'_>> {
     }
 }
 
-/// Parses one stage document and checks that the stage is allowed at this place.
 fn change_stream_of(steps: &[PipelineStep]) -> Option<&ChangeStream> {
     match &steps.first()?.stage {
         Stage::StageOp(op) => op.change_stream(),
@@ -445,122 +428,129 @@ fn change_stream_of(steps: &[PipelineStep]) -> Option<&ChangeStream> {
     }
 }
 
-/// Checks that a stage may follow `$changeStream`.
-fn check_follower(row: &Entry, is_last: bool) -> Result<()> {
-    match row.facts.in_change_stream {
-        InChangeStream::Never => Err(not_here(row.name, "is not permitted in")),
-        InChangeStream::OnlyLast if !is_last => Err(Error::location(
-            7182802,
-            format!("{} must be the last stage in the pipeline", row.name),
-        )),
-        InChangeStream::OnlyLast | InChangeStream::Allowed => Ok(()),
+/// Parses one stage document and returns the row of the stage. A stage that is not built adds nothing.
+fn parse_stage(
+    spec: Doc<'_>,
+    context: &StageContext<'_>,
+    steps: &mut Vec<PipelineStep>,
+) -> Result<&'static Entry> {
+    let field = only_field(spec)?;
+    let row = row_of(field.name())?;
+    if let RunsOn::Only { db, coll } = row.facts.runs_on
+        && (context.db, context.coll) != (db, Some(coll))
+    {
+        return Err(Error::new(
+            Code::InvalidNamespace,
+            format!("{} may only be run against {db}.{coll}", row.name),
+        ));
     }
+    let Status::Ready(parse) = row.status else {
+        return Ok(row);
+    };
+    let levels = depth::levels(field.value);
+    let before = steps.len();
+    let mut push = |stage| {
+        let first = steps.len() == before;
+        steps.push(PipelineStep {
+            row,
+            spec: if first {
+                field.value.to_value()
+            } else {
+                Value::missing()
+            },
+            levels: match &stage {
+                Stage::StageOp(_) => levels,
+                _ => 0,
+            },
+            stage,
+        });
+    };
+    match parse {
+        StageParser::Stages(parse) => parse(field.value, context, &mut push)?,
+        StageParser::Each(parse) => {
+            push(Stage::StageOp(Arc::new(Mapped(parse(
+                field.value,
+                context,
+            )?))));
+        }
+    }
+    Ok(row)
+}
+
+/// Checks that every stage is allowed at its place. MongoDB has parsed all stages by then, and checks in this order.
+fn check_places(
+    rows: &[&'static Entry],
+    in_change_stream: bool,
+    context: &StageContext<'_>,
+) -> Result<()> {
+    if let (Some(first), false) = (rows.first(), context.is_over_same_rows()) {
+        check_input(first, context)?;
+    }
+    check_in_change_stream(rows, in_change_stream)?;
+    for row in rows {
+        match (context.within, context.in_facet) {
+            (Some(within), _) if !within.same_rows && !row.facts.in_sub => {
+                return Err(within.refuse(row.name));
+            }
+            (_, Some(facet)) if !row.facts.in_facet => return Err(facet.refuse(row.name)),
+            _ => {}
+        }
+    }
+    for (index, row) in rows.iter().enumerate() {
+        match row.facts.position {
+            Position::First { code } if index > 0 => {
+                let message = "is only valid as the first stage in a pipeline";
+                return Err(Error::location(code, format!("{} {message}", row.name)));
+            }
+            Position::Last if index + 1 < rows.len() => {
+                let message = "can only be the final stage in the pipeline";
+                return Err(Error::location(40601, format!("{} {message}", row.name)));
+            }
+            _ => {}
+        }
+    }
+    rows.iter().try_for_each(|row| STAGES.ready(row).map(drop))
+}
+
+/// Checks that the first stage suits what the command runs on: a collection or a database.
+fn check_input(first: &Entry, context: &StageContext<'_>) -> Result<()> {
+    let refuse = |message| Err(Error::new(Code::InvalidNamespace, message));
+    match (first.facts.runs_on, context.coll) {
+        (RunsOn::Collection, None) => refuse(format!(
+            "{{aggregate: 1}} is not valid for '{}'; a collection is required.",
+            first.name
+        )),
+        (RunsOn::Database, Some(_)) => refuse(format!(
+            "'{}' can only be run with {{aggregate: 1}}",
+            first.name
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Checks that the stages behind `$changeStream` leave events what they are.
+fn check_in_change_stream(rows: &[&'static Entry], in_change_stream: bool) -> Result<()> {
+    for (at, row) in rows.iter().enumerate() {
+        match row.facts.in_change_stream {
+            InChangeStream::OnlyLast if !in_change_stream => {
+                return Err(not_here(row.name, "can only be used in"));
+            }
+            InChangeStream::Never if in_change_stream && at > 0 => {
+                return Err(not_here(row.name, "is not permitted in"));
+            }
+            InChangeStream::OnlyLast if at + 1 < rows.len() => {
+                return Err(Error::location(
+                    7182802,
+                    format!("{} must be the last stage in the pipeline", row.name),
+                ));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 fn not_here(name: &str, why: &str) -> Error {
     let message = format!("{name} {why} a $changeStream pipeline");
     Error::new(Code::IllegalOperation, message)
-}
-
-fn parse_stage(
-    spec: Doc<'_>,
-    index: usize,
-    last: bool,
-    context: &StageContext<'_>,
-    steps: &mut Vec<PipelineStep>,
-) -> Result<()> {
-    let field = only_field(spec)?;
-    let row = row_of(field.name())?;
-    check_collectionless(row, index, context)?;
-    let refusal = match (context.within, context.in_facet) {
-        (Some(within), _) if !within.same_rows && !row.facts.in_sub => {
-            Some(within.refuse(row.name))
-        }
-        (_, Some(facet)) if !row.facts.in_facet => Some(facet.refuse(row.name)),
-        _ => None,
-    };
-    let before = steps.len();
-    if let Status::Ready(parse) = row.status {
-        let levels = depth::levels(field.value);
-        let mut push = |stage| {
-            let first = steps.len() == before;
-            steps.push(PipelineStep {
-                row,
-                spec: if first {
-                    field.value.to_value()
-                } else {
-                    Value::missing()
-                },
-                levels: match &stage {
-                    Stage::StageOp(_) => levels,
-                    _ => 0,
-                },
-                stage,
-            });
-        };
-        match parse {
-            StageParser::Stages(parse) => parse(field.value, context, &mut push)?,
-            StageParser::Each(parse) => {
-                push(Stage::StageOp(Arc::new(Mapped(parse(
-                    field.value,
-                    context,
-                )?))));
-            }
-        }
-    }
-    if let Some(refusal) = refusal {
-        return Err(refusal);
-    }
-    let begins = index == 0 && !context.is_over_same_rows();
-    if row.facts.runs_on == RunsOn::Collection && context.coll.is_none() && begins {
-        return Err(Error::new(
-            Code::InvalidNamespace,
-            format!(
-                "{{aggregate: 1}} is not valid for '{}'; a collection is required.",
-                row.name
-            ),
-        ));
-    }
-    match row.facts.position {
-        Position::First { code } if index > 0 => Err(Error::location(
-            code,
-            format!(
-                "{} is only valid as the first stage in a pipeline",
-                row.name
-            ),
-        )),
-        Position::Last if !last => Err(Error::location(
-            40601,
-            format!("{} can only be the final stage in the pipeline", row.name),
-        )),
-        _ => {
-            let ready = STAGES.ready(row).map(|_| ());
-            // A stage that is not built is refused in a change stream by the same rule as the others.
-            let steps: &[PipelineStep] = steps;
-            match ready.is_err() && change_stream_of(steps).is_some() {
-                true => check_follower(row, false).and(ready),
-                false => ready,
-            }
-        }
-    }
-}
-
-/// Rejects a stage that must run without a collection, or on one certain collection.
-fn check_collectionless(row: &Entry, index: usize, context: &StageContext<'_>) -> Result<()> {
-    let refuse = |why: &str| {
-        Err(Error::new(
-            Code::InvalidNamespace,
-            format!("{} {why}", row.name),
-        ))
-    };
-    let begins = index == 0 && !context.is_over_same_rows();
-    match row.facts.runs_on {
-        RunsOn::Database if context.coll.is_some() && begins => {
-            refuse("can only be run with {aggregate: 1}")
-        }
-        RunsOn::Only { db, coll } if (context.db, context.coll) != (db, Some(coll)) => {
-            refuse(&format!("may only be run against {db}.{coll}"))
-        }
-        _ => Ok(()),
-    }
 }

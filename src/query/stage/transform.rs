@@ -39,14 +39,39 @@ pub fn check_names(stages: Doc<'_>) -> Result<()> {
         .try_for_each(|elem| row_of(field_of(elem)?.name()).map(drop))
 }
 
+/// Creates the error for a stage that no update can have.
+fn refusal(name: &str) -> Error {
+    Error::new(
+        Code::InvalidOptions,
+        format!("{name} is not allowed to be used within an update"),
+    )
+}
+
 // === impl Transform ===
 
 impl Transform {
     pub fn parse(stages: Doc<'_>, scope: &Scope) -> Result<Self> {
         let mut parsed = Self::default();
+        let mut refused = None;
         for elem in stages {
             let field = field_of(elem)?;
-            parsed.push(field.name(), field.value, scope)?;
+            let row = row_of(field.name())?;
+            match row.status {
+                Status::Ready(StageParser::Each(_)) => {
+                    parsed.push(row.name, field.value, scope)?;
+                    continue;
+                }
+                // MongoDB parses all stages before it looks whether an update can have them.
+                Status::Ready(StageParser::Stages(parse)) => {
+                    let context = StageContext::new(scope, "", Some(""));
+                    parse(field.value, &context, &mut |_| {})?;
+                }
+                Status::Planned => {}
+            }
+            refused = refused.or(Some(refusal(row.name)));
+        }
+        if let Some(refusal) = refused {
+            return Err(refusal);
         }
         parsed.has_returning_fields = have_returning_fields(parsed.stages.iter());
         Ok(parsed)
@@ -77,10 +102,7 @@ impl Transform {
     pub fn push(&mut self, name: &str, value: ValueRef<'_>, scope: &Scope) -> Result<()> {
         let row = row_of(name)?;
         let Status::Ready(StageParser::Each(parse)) = row.status else {
-            return Err(Error::new(
-                Code::InvalidOptions,
-                format!("{name} is not allowed to be used within an update"),
-            ));
+            return Err(refusal(name));
         };
         self.stages
             .push(parse(value, &StageContext::new(scope, "", None))?);
