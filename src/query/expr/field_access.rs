@@ -3,7 +3,7 @@
 use super::Env;
 use super::args::{ExprArgument, found_unknown};
 use super::node::{Expr, ExprOp, OperatorFolding};
-use crate::args::ArgumentError;
+use crate::args::{ArgumentError, named_as};
 use crate::error::{Error, Result};
 use crate::query::Survey;
 use crate::value::{Doc, DocBuilder, Type, Val, Value, ValueRef, check_computed};
@@ -59,16 +59,29 @@ fn not_a_name(value: ValueRef<'_>) -> Error {
 }
 
 pub fn set_field(arg: ExprArgument<'_>) -> Result<Expr> {
-    let [field, input, value] = arg.named(["field", "input", "value"], words(arg.name))?;
-    let field = field.required()?;
-    let value = arg.operand(value.required()?)?;
-    set(arg, field, input.required()?, value)
+    let mut written = ValueRef::MISSING;
+    let names = ["field", "input", "value"];
+    let [field, input, value] = named_as(arg.value, names, words(arg.name), |name, value| {
+        if name == "field" {
+            written = value;
+        }
+        arg.operand(value)
+    })?;
+    let (field, value) = (field.required()?, value.required()?);
+    set(arg, (written, field), input.required()?, value)
 }
 
 pub fn unset_field(arg: ExprArgument<'_>) -> Result<Expr> {
-    let [field, input] = arg.named(["field", "input"], words(arg.name))?;
-    let field = field.required()?;
-    set(arg, field, input.required()?, Expr::Const(Value::missing()))
+    let mut written = ValueRef::MISSING;
+    let names = ["field", "input"];
+    let [field, input] = named_as(arg.value, names, words(arg.name), |name, value| {
+        if name == "field" {
+            written = value;
+        }
+        arg.operand(value)
+    })?;
+    let (field, value) = (field.required()?, Expr::Const(Value::missing()));
+    set(arg, (written, field), input.required()?, value)
 }
 
 fn words(name: &str) -> impl Fn(ArgumentError<'_>) -> (i32, String) + Copy {
@@ -92,16 +105,16 @@ fn words(name: &str) -> impl Fn(ArgumentError<'_>) -> (i32, String) + Copy {
     }
 }
 
+/// Makes the expression. `field` is the name of the field as it is written and as it was parsed.
 fn set(
     arg: ExprArgument<'_>,
-    field: ValueRef<'_>,
-    input: ValueRef<'_>,
+    field: (ValueRef<'_>, Expr),
+    input: Expr,
     value: Expr,
 ) -> Result<Expr> {
     // `$unsetField` is a `$setField` to MongoDB, also in these messages.
     let name = "$setField";
-    let input = arg.operand(input)?;
-    let parsed = arg.operand(field)?;
+    let (field, parsed) = field;
     if let Some(path) = field.as_str().and_then(|text| text.strip_prefix('$')) {
         let path = match path.strip_prefix('$') {
             Some(variable) => format!("${variable}"),

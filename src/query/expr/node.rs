@@ -1,5 +1,6 @@
 //! The tree of an expression and its evaluation.
 
+use std::cell::OnceCell;
 use std::fmt;
 use std::sync::Arc;
 
@@ -96,15 +97,20 @@ impl Expr {
         }
     }
 
-    /// Parses the value of `$expr`. A constant that fails is reported in the words of MongoDB's optimiser of filters.
-    pub fn parse_filter(value: ValueRef<'_>, scope: &Scope) -> Result<Self> {
+    /// Parses the value of `$expr`. The first constant that fails is left in `failed`, in the words of MongoDB's optimiser
+    /// of filters, which runs when the whole filter is parsed.
+    pub fn parse_filter(
+        value: ValueRef<'_>,
+        scope: &Scope,
+        failed: &OnceCell<Error>,
+    ) -> Result<Self> {
         let expr = super::parse::operand(value, scope)?;
         let failure = expr.failure();
         let failure = failure.map(|error| error.caused("Failed to optimize expression"));
-        match failure.and_then(|failure| scope.report(failure)) {
-            Some(error) => Err(error),
-            None => Ok(expr),
+        if let Some(error) = failure.and_then(|failure| scope.report(failure)) {
+            failed.get_or_init(|| error);
         }
+        Ok(expr)
     }
 
     /// Evaluates the expression for one document. A missing value means that there is no result.

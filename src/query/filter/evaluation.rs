@@ -30,7 +30,7 @@ pub(super) fn expr(
     }
     cx.allows("$expr")?;
     cx.scope.check_expression()?;
-    let expr = Expr::parse_filter(arg, cx.scope)?;
+    let expr = Expr::parse_filter(arg, cx.scope, cx.failed)?;
     let test = ExprTest::new(expr, arg.to_value());
     Ok(Some(FilterNode::Expr(Arc::new(test))))
 }

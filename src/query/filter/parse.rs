@@ -1,5 +1,7 @@
 //! Parses a filter document into the tree.
 
+use std::cell::OnceCell;
+
 use smallvec::SmallVec;
 
 use super::table::{FILTERS, FilterParser, Level};
@@ -31,6 +33,8 @@ pub struct ParseContext<'a> {
     /// Whether this is a condition inside an update or a projection, where `$expr`, `$jsonSchema` and operators that need
     /// an index are refused.
     pub plain: bool,
+    /// The first constant in an `$expr` that fails.
+    pub failed: &'a OnceCell<Error>,
 }
 
 /// The place of a field operator.
@@ -61,12 +65,18 @@ const MAX_DEPTH: usize = 100;
 /// Parses a whole filter.
 pub(super) fn parse(doc: Doc<'_>, scope: &Scope, plain: bool) -> Result<FilterNode> {
     check_depth(doc)?;
+    let failed = OnceCell::new();
     let cx = ParseContext {
         scope,
         inner: false,
         plain,
+        failed: &failed,
     };
-    document(&cx, doc)
+    let node = document(&cx, doc)?;
+    match failed.into_inner() {
+        Some(error) => Err(error),
+        None => Ok(node),
+    }
 }
 
 /// Bounds the recursion of the parser. A request holds documents of at most 200 levels, and a filter of that depth needs

@@ -28,7 +28,7 @@ pub fn date_to_string(arg: ExprArgument<'_>) -> Result<Expr> {
     )?;
     let to_string = ToString {
         date: arg.operand(date.required()?)?,
-        format: format_arg(format.value(), SPECIFIERS, arg)?,
+        format: arg.optional(format.value())?,
         zone: ZoneArg::parse(zone.value(), arg)?,
         on_null: arg.optional(on_null.value())?,
     };
@@ -36,23 +36,6 @@ pub fn date_to_string(arg: ExprArgument<'_>) -> Result<Expr> {
 }
 
 const SPECIFIERS: &str = "bBdGHjLmMSuUVwYzZ%";
-
-/// Parses the `format` argument. A constant format is checked immediately.
-pub fn format_arg(
-    value: Option<ValueRef<'_>>,
-    specifiers: &str,
-    arg: ExprArgument<'_>,
-) -> Result<Option<Expr>> {
-    let format = arg.optional(value)?;
-    if let Some(text) = format
-        .as_ref()
-        .and_then(Expr::as_const)
-        .and_then(|value| value.as_str())
-    {
-        check(text, specifiers)?;
-    }
-    Ok(format)
-}
 
 /// Checks an evaluated `format`. `None` means null.
 pub fn format_text<'a>(

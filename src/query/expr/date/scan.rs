@@ -3,7 +3,7 @@
 use super::super::Env;
 use super::super::args::{ExprArgument, eval_or, show};
 use super::super::node::{Expr, ExprOp};
-use super::format::{format_arg, format_text};
+use super::format::format_text;
 use super::text::read;
 use super::{ZoneArg, operator};
 use crate::args::ArgumentError;
@@ -41,7 +41,7 @@ pub fn date_from_string(arg: ExprArgument<'_>) -> Result<Expr> {
     )?;
     let from_string = FromString {
         text: arg.operand(text.required()?)?,
-        format: format_arg(format.value(), SPECIFIERS, arg)?,
+        format: arg.optional(format.value())?,
         zone: ZoneArg::parse(zone.value(), arg)?,
         // MongoDB parses them in this order.
         on_null: arg.optional(on_null.value())?,
