@@ -65,11 +65,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
 impl<'a> Count<'a> {
     /// Reads the fields of a count, which may be the command itself or nested in an explain.
     pub fn read(call: &Call<'a>) -> Result<Self> {
-        let mut count = Self {
-            collection: call.collection()?,
-            ..Self::default()
-        };
-        check_read(call.database(), count.collection)?;
+        let mut count = Self::default();
         for arg in call.args().skip(1) {
             match arg.name() {
                 "query" => count.filter = arg.doc()?.filter(|filter| !filter.is_empty()),
@@ -85,6 +81,8 @@ impl<'a> Count<'a> {
                 _ => return Err(arg.unknown()),
             }
         }
+        count.collection = call.collection()?;
+        check_read(call.database(), count.collection)?;
         Ok(count)
     }
 

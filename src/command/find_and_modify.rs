@@ -65,8 +65,8 @@ struct Args<'a> {
 }
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
-    let collection = call.collection()?;
     let args = Args::read(call)?;
+    let collection = call.collection()?;
     if let Some(session::StatementOutcome::Reply(stored)) = call
         .retry
         .as_ref()

@@ -50,7 +50,8 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let mut batch_size = None;
     for arg in call.args() {
         match arg.name() {
-            "getMore" => id = arg.i64()?,
+            // The value of the command's own field is read behind the others.
+            "getMore" => id = Some(arg),
             "collection" => collection = arg.str()?,
             "batchSize" => batch_size = arg.batch_size()?,
             "term" => {
@@ -65,8 +66,9 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             _ => return Err(arg.unknown()),
         }
     }
-    let id = required(id, "getMore", "getMore")?;
     let collection = required(collection, "getMore", "collection")?;
+    let id = id.map(|arg| arg.i64()).transpose()?.flatten();
+    let id = required(id, "getMore", "getMore")?;
     if collection.is_empty() {
         return Err(Error::new(
             Code::InvalidNamespace,

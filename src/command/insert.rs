@@ -25,10 +25,10 @@ pub(super) const COMMAND: Command = Command::ready(
 const LIST: &str = "documents";
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
-    let collection = call.collection()?;
     let mut options = WriteOptions::read(call, LIST, &[])?;
     let documents = call.documents(LIST)?;
     let count = write::check_statements(call, LIST, documents)?;
+    let collection = call.collection()?;
     check_written(call.database(), collection)?;
     let inserts = Inserts {
         offset: 0,

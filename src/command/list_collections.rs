@@ -70,6 +70,8 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             found.push(doc);
         }
     }
+    // A list without rows has ended, also if no row is wanted yet.
+    let batch_size = batch_size.filter(|_| !found.is_empty());
     let opening = cursor::CursorOptions::plain(call.namespace("$cmd.listCollections"), batch_size);
     cursor::open(call, reply, cursor::listed(found), opening)
 }

@@ -89,7 +89,6 @@ pub fn run_each<K: StatementKind>(
     call: &mut Call<'_>,
     reply: &mut DocBuilder<'_>,
 ) -> Result<Outcome> {
-    let collection = call.collection()?;
     let mut options = WriteOptions::read(call, K::LIST, &[])?;
     let documents = call.documents(K::LIST)?;
     let count = check_statements(call, K::LIST, documents)?;
@@ -101,6 +100,7 @@ pub fn run_each<K: StatementKind>(
             late_error = late_error.or_else(|| statement.late_error());
         }
     }
+    let collection = call.collection()?;
     check_written(call.database(), collection)?;
     let each = EachStatement::<K> {
         let_vars: options.let_vars.map(DocBuf::from),

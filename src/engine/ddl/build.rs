@@ -192,12 +192,12 @@ impl RunningBuild {
     /// of the indexes, or a transaction uses the collection.
     fn begin(&mut self, now: Millis) -> Result<Option<Advance>> {
         let name = &self.change.namespace;
-        let (collection, created) = collection_for(
-            &self.catalog,
-            name.database(),
-            name.collection(),
-            ReadPoint::outside_transactions(now),
-        )?;
+        let (database, collection) = (name.database(), name.collection());
+        let at = ReadPoint::outside_transactions(now);
+        if self.catalog.get_at(database, collection, at)?.is_none() {
+            MissingIndexes::check_new(&self.change.indexes)?;
+        }
+        let (collection, created) = collection_for(&self.catalog, database, collection, at)?;
         self.created_collection |= created;
         if !self.created_collection {
             let look = |view: &View<'_>| MissingIndexes::find(view, &self.change.indexes);

@@ -37,6 +37,18 @@ impl MissingIndexes {
         self.indexes.is_empty() && self.default.is_none()
     }
 
+    /// Checks the indexes of a collection that does not exist yet. A list that contradicts itself creates none.
+    pub fn check_new(wanted: &[WantedIndex]) -> Result<()> {
+        let mut indexes: Vec<IndexSpec> = Vec::new();
+        for wanted in wanted {
+            if let WantedIndex::Index(spec) = wanted {
+                check_against_wanted(&indexes, spec)?;
+                indexes.push(IndexSpec::clone(spec));
+            }
+        }
+        Ok(())
+    }
+
     /// Finds the missing indexes. Returns `None` if another client is building a wanted index: the build may still fail, so
     /// the caller waits for it.
     pub fn find(view: &View<'_>, wanted: &[WantedIndex]) -> Result<Option<Self>> {
