@@ -18,7 +18,7 @@ use crate::engine::{self, EngineSources, OpenedWalk, Reading, show_by_id};
 use crate::error::{Code, Error, Result};
 use crate::names::check_read;
 use crate::query::filter::Filter;
-use crate::query::projection::{Projection, ProjectionKind};
+use crate::query::projection::Projection;
 use crate::query::sort::Sort;
 use crate::query::stage::{self, PipelineLimits, Rows, SourceSpec};
 use crate::query::{Scope, Survey, Vars, bind_let};
@@ -247,16 +247,11 @@ impl<'a> Find<'a> {
         let filter = Filter::parse(self.filter.unwrap_or(Doc::EMPTY), &scope)?;
         let projection = self
             .projection
-            .map(|fields| Projection::parse(fields, &scope, ProjectionKind::Find))
+            .map(|fields| {
+                Projection::parse_found(fields, self.filter.unwrap_or(Doc::EMPTY), &scope)
+            })
             .transpose()?;
         let sort = self.sort.map(Sort::parse).transpose()?;
-        let positional = projection.as_ref().is_some_and(Projection::is_positional);
-        if positional && filter.has_expression() {
-            return Err(Error::new(
-                Code::QueryFeatureNotAllowed,
-                "$expr is not allowed in this context",
-            ));
-        }
         let expose_ts = context.config.expose_ts;
         let surveyed = Survey::of(TS_FIELD, |survey| {
             filter.survey(survey);

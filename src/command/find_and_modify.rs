@@ -8,7 +8,8 @@ use crate::auth::{self, AuthTarget};
 use crate::engine::write::{Deleting, Shows, Updating, Version, with_ts};
 use crate::error::{Error, Result};
 use crate::names::check_written;
-use crate::query::projection::{Projection, ProjectionKind};
+use crate::query::projection::Projection;
+use crate::query::sort::Sort;
 use crate::query::stage::StepBudget;
 use crate::query::update::Update;
 use crate::query::{Scope, Survey, Vars};
@@ -164,8 +165,10 @@ impl<'a> Args<'a> {
     }
 
     fn parse(self, call: &Call<'_>) -> Result<FindAndModify> {
+        let filter = self.filter.unwrap_or(Doc::EMPTY);
+        let has_hint = self.hint.is_some();
         let selecting = Selecting {
-            filter: self.filter.unwrap_or(Doc::EMPTY),
+            filter,
             sort: self.sort,
             hint: self.hint,
             let_vars: self.let_vars,
@@ -182,8 +185,15 @@ impl<'a> Args<'a> {
         // Without a collection and without an upsert there is nothing to show, and MongoDB does not look at the projection.
         let shows = self.upsert || exists(call)?;
         let fields = self.fields.filter(|fields| shows && !fields.is_empty());
+        // Who selects by `_id` needs no sort, and it is parsed only together with other parts of a query.
+        let needs_query = update.as_ref().is_some_and(Update::needs_position)
+            || (shows && (has_hint || fields.is_some()));
+        let sort = self.sort.filter(|sort| !sort.has("$natural"));
+        if let (Some(sort), true) = (sort, needs_query) {
+            Sort::parse(sort)?;
+        }
         let projection = fields
-            .map(|fields| Projection::parse(fields, &scope, ProjectionKind::Find))
+            .map(|fields| Projection::parse_found(fields, filter, &scope))
             .transpose()?;
         if self.new && projection.as_ref().is_some_and(Projection::is_positional) {
             return Err(Error::bad_value(

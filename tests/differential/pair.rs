@@ -91,8 +91,11 @@ impl Pair {
     }
 
     pub fn play_on(&mut self, start: Start, steps: &[Step]) -> Option<Difference> {
-        self.ours.clear(start);
-        self.theirs.clear(start);
+        if self.ours.clear(start) != self.theirs.clear(start) {
+            // They differed at the end of the last script.
+            self.ours.clear(Start::Nothing);
+            self.theirs.clear(Start::Nothing);
+        }
         self.last = (0, 0);
         for (at, step) in steps.iter().enumerate() {
             let command = Bson::Document(step.command.clone());
@@ -219,8 +222,10 @@ impl Server {
         })
     }
 
-    /// Drops everything that a script left. A wrong command may have created a collection of any name.
-    fn clear(&mut self, start: Start) {
+    /// Drops everything that a script left, and returns the names of the collections that stay. A wrong command may have
+    /// created a collection of any name.
+    fn clear(&mut self, start: Start) -> Vec<String> {
+        let mut kept = Vec::new();
         for collection in self.collections() {
             let Ok(name) = collection.get_str("name") else {
                 continue;
@@ -232,10 +237,14 @@ impl Server {
                     .is_ok_and(Document::is_empty)
                 && self.has_only_the_id_index(name);
             match stays {
-                true => self.ask(doc! {"delete": name, "deletes": [{"q": {}, "limit": 0}]}),
-                false => self.ask(doc! {"drop": name}),
-            };
+                true => {
+                    self.ask(doc! {"delete": name, "deletes": [{"q": {}, "limit": 0}]});
+                    kept.push(name.to_owned());
+                }
+                false => drop(self.ask(doc! {"drop": name})),
+            }
         }
+        kept
     }
 
     fn has_only_the_id_index(&mut self, collection: &str) -> bool {

@@ -124,10 +124,10 @@ fn grouping(said: &str) -> bool {
 
 /// Returns the part of a reply that must be the same on both servers.
 fn essence(command: &Document, reply: &Document) -> Document {
-    let verb = match reply
-        .get_document("cursor")
-        .and_then(|cursor| cursor.get_array("firstBatch"))
-    {
+    let verb = match reply.get_document("cursor").and_then(|cursor| {
+        let first = cursor.get_array("firstBatch");
+        first.or_else(|_| cursor.get_array("nextBatch"))
+    }) {
         // Also in replies about the state of a collection.
         Ok(rows) if rows.iter().all(is_index) && !rows.is_empty() => "listIndexes",
         _ => command.keys().next().map_or("", String::as_str),
@@ -201,8 +201,8 @@ fn sorted(document: &Document) -> Document {
 
 /// Each server describes indexes with its own order of fields.
 fn sort_descriptions(cursor: &mut Document) {
-    if let Ok(rows) = cursor.get_array_mut("firstBatch") {
-        for row in rows.iter_mut() {
+    for batch in ["firstBatch", "nextBatch"] {
+        for row in cursor.get_array_mut(batch).into_iter().flatten() {
             if let Bson::Document(row) = row {
                 *row = sorted(row);
             }

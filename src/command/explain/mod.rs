@@ -134,6 +134,11 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     if call.context.cosmos.strict {
         cosmos::check_strict(&inner)?;
     }
+    if command.name == "aggregate" && inner.arg("explain").is_some() && !inner.is_api_strict() {
+        return Err(Error::failed_to_parse(
+            "The 'explain' option is illegal when a explain verbosity is also provided",
+        ));
+    }
     let outcome = explain(&mut inner, verbosity, reply);
     call.effort = inner.effort;
     outcome

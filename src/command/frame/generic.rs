@@ -73,6 +73,7 @@ impl<'a> Generic<'a> {
                     database = Some(value);
                     0
                 }
+                b"lsid" if value.is_nullish() => 1,
                 b"lsid" => {
                     generic.session = Some(SessionId::parse(value, "OperationSessionInfo.lsid")?);
                     1

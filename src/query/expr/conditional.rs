@@ -61,7 +61,31 @@ pub fn if_null(arg: ExprArgument<'_>) -> Result<Expr> {
             format!("$ifNull needs at least two arguments, had: {}", args.len()),
         ));
     }
-    Ok(Expr::call(arg.name, args, first_not_null))
+    let mut kept = without_idle(args);
+    match kept.len() {
+        1 => Ok(kept.remove(0)),
+        _ => Ok(Expr::call(arg.name, kept, first_not_null)),
+    }
+}
+
+/// Removes arguments of `$ifNull` that never decide, as MongoDB's optimiser does: null constants before the last argument, and
+/// what follows another constant. A constant that fails stays, because it is reported.
+fn without_idle(args: Vec<Expr>) -> Vec<Expr> {
+    if args.iter().any(|arg| arg.failure().is_some()) {
+        return args;
+    }
+    let last = args.len() - 1;
+    let mut kept = Vec::new();
+    for (at, arg) in args.into_iter().enumerate() {
+        let is_null = arg.as_const().map(|value| value.is_nullish());
+        if is_null != Some(true) || at == last {
+            kept.push(arg);
+        }
+        if is_null == Some(false) {
+            break;
+        }
+    }
+    kept
 }
 
 /// Returns the first argument that is not null. If all are null, returns the last one, which may be null or missing.

@@ -75,6 +75,9 @@ fn positional_in_aggregation() -> Error {
 impl Parser<'_> {
     fn element(&mut self, elem: &Elem<'_>, parent: &mut ProjectionTree, top: bool) -> Result<()> {
         let (name, value) = (elem.name(), elem.value);
+        if self.kind == ProjectionKind::Aggregate && name.ends_with(".$") {
+            return Err(positional_in_aggregation());
+        }
         match value.ty() {
             Type::Document => {
                 if name.ends_with(".$") {
@@ -106,7 +109,8 @@ impl Parser<'_> {
                         "positional projection cannot be used with a literal",
                     ));
                 }
-                let path = checked(name)?;
+                let expr = Expr::parse(value, self.scope)?;
+                add(parent, &checked(name)?, ProjectionNode::Compute(expr))?;
                 if self.mode == Some(ProjectionMode::Exclude) {
                     return Err(Error::location(
                         31310,
@@ -116,8 +120,7 @@ impl Parser<'_> {
                     ));
                 }
                 self.mode = Some(ProjectionMode::Include);
-                let expr = Expr::parse(value, self.scope)?;
-                add(parent, &path, ProjectionNode::Compute(expr))
+                Ok(())
             }
         }
     }
@@ -150,9 +153,6 @@ impl Parser<'_> {
     }
 
     fn positional(&mut self, stem: &str, parent: &mut ProjectionTree) -> Result<()> {
-        if self.kind == ProjectionKind::Aggregate {
-            return Err(positional_in_aggregation());
-        }
         if self.has_positional {
             return Err(Error::location(
                 31276,
@@ -177,12 +177,10 @@ impl Parser<'_> {
 
     fn exclusion(&mut self, name: &str, parent: &mut ProjectionTree, top: bool) -> Result<()> {
         if name.ends_with(".$") {
-            return Err(match self.kind {
-                ProjectionKind::Aggregate => positional_in_aggregation(),
-                ProjectionKind::Find => {
-                    Error::location(31395, "positional projection cannot be used with exclusion")
-                }
-            });
+            return Err(Error::location(
+                31395,
+                "positional projection cannot be used with exclusion",
+            ));
         }
         add(parent, &checked(name)?, ProjectionNode::Drop)?;
         if top && name == "_id" {
@@ -428,8 +426,8 @@ mod tests {
             (doc! {}, 0, 51272),
             (doc! {"a.$": 1}, 0, 31324),
             (doc! {"a.$": 1, "b.$": 1}, 31276, 31324),
-            (doc! {"a.$": {"$slice": 1}}, 31271, 31271),
-            (doc! {"a.$": "x"}, 31308, 31308),
+            (doc! {"a.$": {"$slice": 1}}, 31271, 31324),
+            (doc! {"a.$": "x"}, 31308, 31324),
             (doc! {"a.$": 0}, 31395, 31324),
             (doc! {"a.$.b": 1}, 31394, 31394),
             (doc! {"a.$": 1, "b": 0}, 31254, 31324),

@@ -4,7 +4,7 @@ use super::{ProjectionKind, SliceField, add_fields, apply, parse};
 use crate::error::Result;
 use crate::query::named::Named;
 use crate::query::{Expr, Filter, Scope, Survey, Vars};
-use crate::value::{Doc, Path};
+use crate::value::{Doc, Path, Type};
 
 /// A parsed projection.
 #[derive(Debug)]
@@ -75,6 +75,15 @@ impl Projection {
         let scope = scope.clone().noting();
         let parsed = parse::parse(spec, &scope, kind)?;
         scope.noted().map_or(Ok(parsed), Err)
+    }
+
+    /// Parses what a find shows. Beside the positional `$`, its filter cannot have operators that need the whole document.
+    pub fn parse_found(spec: Doc<'_>, filter: Doc<'_>, scope: &Scope) -> Result<Self> {
+        let mut fields = spec.iter();
+        if fields.any(|elem| elem.name().ends_with(".$") && elem.value.ty() != Type::Document) {
+            Filter::parse_plain(filter, scope)?;
+        }
+        Self::parse(spec, scope, ProjectionKind::Find)
     }
 
     /// Parses the specification of `$addFields` or `$set`.

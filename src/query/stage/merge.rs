@@ -84,6 +84,11 @@ impl Merge {
     }
 }
 
+/// Checks what needs no more than the argument itself.
+pub(super) fn check_early(value: ValueRef<'_>, context: &StageContext<'_>) -> Result<()> {
+    MergeOptions::read(value, context).map(drop)
+}
+
 pub(super) fn parse(
     value: ValueRef<'_>,
     context: &StageContext<'_>,
@@ -91,21 +96,8 @@ pub(super) fn parse(
 ) -> Result<()> {
     let given = MergeOptions::read(value, context)?;
     let into = required(given.into, "$merge", "into")?;
-    check_target(&into)?;
     let matched = given.matched.unwrap_or(Matched::Mode(WhenMatched::Merge));
     let not_matched = given.not_matched.unwrap_or(WhenNotMatched::Insert);
-    let allowed = match matched {
-        Matched::Mode(WhenMatched::KeepExisting | WhenMatched::Fail) => {
-            not_matched == WhenNotMatched::Insert
-        }
-        _ => true,
-    };
-    if !allowed {
-        return Err(Error::location(
-            51181,
-            "Combination of {'whenMatched', 'whenNotMatched'} modes is not supported in $merge stage",
-        ));
-    }
     let on = given.on.map_or(Ok(vec!["_id".into()]), check_on)?;
     if is_system(&into.coll) {
         return Err(Error::location(
@@ -308,7 +300,24 @@ fn parse_update(
 // === impl MergeOptions ===
 
 impl<'a> MergeOptions<'a> {
+    /// Reads the argument and checks that it names a target, and modes that go together.
     fn read(value: ValueRef<'a>, context: &StageContext<'_>) -> Result<Self> {
+        let given = Self::read_fields(value, context)?;
+        check_target(required(given.into.as_ref(), "$merge", "into")?)?;
+        let keeps = matches!(
+            given.matched,
+            Some(Matched::Mode(WhenMatched::KeepExisting | WhenMatched::Fail))
+        );
+        match given.not_matched {
+            Some(WhenNotMatched::Discard | WhenNotMatched::Fail) if keeps => Err(Error::location(
+                51181,
+                "Combination of {'whenMatched', 'whenNotMatched'} modes is not supported in $merge stage",
+            )),
+            _ => Ok(given),
+        }
+    }
+
+    fn read_fields(value: ValueRef<'a>, context: &StageContext<'_>) -> Result<Self> {
         let mut given = Self::default();
         if let Some(coll) = value.as_str() {
             given.into = Some(CollectionName::new(context.db, coll));

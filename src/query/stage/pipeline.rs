@@ -347,7 +347,9 @@ impl Pipeline {
             rows = behind(step, depth.check_after(step.levels, rows));
             // MongoDB reads many documents at once, and a $project in the first place is a part of that.
             let is_read = at == 0 && step.row.name == "$project";
-            if at + 1 < self.steps.len() && !is_read {
+            // $facet takes all rows before it passes on the first one.
+            let next = self.steps.get(at + 1).map(|next| next.row.name);
+            if next.is_some_and(|next| next != "$facet") && !is_read {
                 rows = rows_before_failure(rows);
             }
         }

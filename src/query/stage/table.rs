@@ -110,7 +110,7 @@ const ROWS: &[Entry] = &[
         .changes(Changes::Nothing)
         .in_change_stream(InChangeStream::Allowed),
     Entry::ready("$merge", merge::parse)
-        .early(EarlyCheck::Argument)
+        .early(EarlyCheck::Part(merge::check_early))
         .last(),
     planned_server("$operationMetrics", Need::Everything),
     Entry::ready("$out", out::parse)

@@ -94,13 +94,9 @@ fn read<'a>(value: ValueRef<'a>, context: &StageContext<'a>) -> Result<UnionWith
     let mut inside = context.inside(&WITHIN, context.scope)?;
     inside.coll = coll;
     if from.is_none() && !pipeline.is_some_and(brings_rows) {
-        return Err(if pipeline.is_some() {
-            Error::failed_to_parse(
-                "$unionWith stage without explicit collection must have a pipeline with $documents as first stage",
-            )
-        } else {
-            Error::missing_field("$unionWith", "coll")
-        });
+        return Err(Error::failed_to_parse(
+            "$unionWith stage without explicit collection must have a pipeline with $documents as first stage",
+        ));
     }
     Ok(UnionWithOptions {
         from,

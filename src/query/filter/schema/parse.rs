@@ -182,14 +182,14 @@ static KEYWORDS: &[Keyword] = &[
                     "$jsonSchema keyword '{key}' has property '{name}' which is not an object"
                 ))
             })?;
+            let schema = Schema::of(doc, false)?;
             let pattern = Pattern::new(name, "").map_err(|error| {
                 Error::bad_value(format!(
                     "Invalid regular expression in '{key}': {}",
                     error.message()
                 ))
             })?;
-            s.pattern_properties
-                .push((pattern, Schema::of(doc, false)?));
+            s.pattern_properties.push((pattern, schema));
         }
         Ok(())
     }),
@@ -221,6 +221,41 @@ static KEYWORDS: &[Keyword] = &[
     }),
 ];
 
+/// The order in which MongoDB reads the keywords, behind all their names.
+const ORDER: &[&str] = &[
+    "description",
+    "title",
+    "type",
+    "bsonType",
+    "pattern",
+    "maxLength",
+    "minLength",
+    "multipleOf",
+    "exclusiveMaximum",
+    "maximum",
+    "exclusiveMinimum",
+    "minimum",
+    "minItems",
+    "maxItems",
+    "uniqueItems",
+    "items",
+    "additionalItems",
+    "encrypt",
+    "encryptMetadata",
+    "required",
+    "properties",
+    "patternProperties",
+    "additionalProperties",
+    "minProperties",
+    "maxProperties",
+    "dependencies",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "not",
+    "enum",
+];
+
 /// Keywords of draft 4 that MongoDB does not support.
 const UNSUPPORTED: &[&str] = &["$ref", "$schema", "default", "definitions", "format", "id"];
 
@@ -237,7 +272,7 @@ impl Schema {
             of_root,
             ..Self::default()
         };
-        let mut seen: Vec<&str> = Vec::new();
+        let mut given: Vec<(usize, &Keyword, ValueRef<'_>)> = Vec::new();
         for elem in doc {
             let name = elem.name();
             let Ok(at) = KEYWORDS.binary_search_by(|(key, _)| (*key).cmp(name)) else {
@@ -247,14 +282,17 @@ impl Schema {
                     format!("Unknown $jsonSchema keyword: {name}")
                 }));
             };
-            if seen.contains(&name) {
+            if given.iter().any(|(_, (key, _), _)| *key == name) {
                 return Err(Error::failed_to_parse(format!(
                     "Duplicate $jsonSchema keyword: {name}"
                 )));
             }
-            seen.push(name);
-            let (key, set) = KEYWORDS[at];
-            set(&mut schema, key, elem.value, doc)?;
+            let order = ORDER.iter().position(|key| *key == name);
+            given.push((order.unwrap_or(ORDER.len()), &KEYWORDS[at], elem.value));
+        }
+        given.sort_by_key(|(order, ..)| *order);
+        for (_, (key, set), value) in given {
+            set(&mut schema, key, value, doc)?;
         }
         Ok(schema)
     }
