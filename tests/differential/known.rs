@@ -9,8 +9,8 @@ use bson::{Bson, Document, doc};
 use crate::difference::{Difference, What};
 use crate::reply;
 use crate::similar::{
-    as_doubles, changed, ends_with_an_empty_batch, has_fraction, plain_zeros, rounded,
-    same_but_for, same_when, without_nulls, without_wrappers, without_zulu,
+    as_doubles, changed, ends_with_an_empty_batch, has_fraction, rounded, same_but_for, same_when,
+    without_nulls, without_wrappers, without_zulu,
 };
 use crate::witness::Witness;
 
@@ -213,8 +213,11 @@ const KNOWN: &[Known] = &[
         is: |found, _| found.they_say("Explain for the aggregate command cannot run"),
     },
     Known {
-        reason: "8.2: $log divides the logarithms of decimals, and so gives a zero an exponent (evaluate_math.cpp, evaluate(ExpressionLog))",
-        is: |found, _| found.both_answer() && found.says("$log") && same_when(found, plain_zeros),
+        reason: "8.2: $log of decimals divides two logarithms; 6.0 divides by the base itself, and computes base 2 and 10 otherwise (evaluate_math.cpp, evaluate(ExpressionLog))",
+        is: |found, _| {
+            let is_decimal = |value: &Bson| matches!(value, Bson::Decimal128(_));
+            found.both_answer() && found.says("$log") && found.script_has(is_decimal)
+        },
     },
     Known {
         reason: "mongod 6.0 cannot join a $match that has an $elemMatch with $all",
@@ -339,16 +342,6 @@ const KNOWN: &[Known] = &[
                 })
         },
     },
-    Known {
-        reason: "8.2: $log is not for the slot-based engine, which divided by the base of decimals (gen_expression.cpp, visit(ExpressionLog))",
-        is: |found, _| {
-            let is_decimal = |value: &Bson| matches!(value, Bson::Decimal128(_));
-            found.both_answer()
-                && found.says("$log")
-                && found.says("$group")
-                && found.script_has(is_decimal)
-        },
-    },
     // What Sundown does otherwise on purpose.
     Known {
         reason: "an insert that fails uses up no record id here",
@@ -374,6 +367,19 @@ const KNOWN: &[Known] = &[
         reason: "a database without collections does not exist here",
         is: |found, _| {
             found.verb() == "explain" && found.codes() == (0, 26) && found.says("findAndModify")
+        },
+    },
+    Known {
+        reason: "fault, not in FAULTS.md: explain of a find that fails does not count the rows before the failure",
+        is: |found, _| {
+            let failed = |replies: &[Document]| {
+                let stats = replies
+                    .first()
+                    .and_then(|reply| reply.get_document("executionStats").ok());
+                stats
+                    .is_some_and(|stats| stats.get_bool("executionSuccess").is_ok_and(|good| !good))
+            };
+            found.verb() == "explain" && failed(&found.theirs) && failed(&found.ours)
         },
     },
     // Expressions that one of the servers does not evaluate.

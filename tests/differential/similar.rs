@@ -77,21 +77,6 @@ pub fn rounded(value: Bson) -> Bson {
     })
 }
 
-/// Gives every zero among decimals the same exponent and sign.
-pub fn plain_zeros(value: Bson) -> Bson {
-    each(value, |value| match &value {
-        Bson::Decimal128(decimal) => {
-            let text = decimal.to_string();
-            let digits = text.split('E').next().unwrap_or_default();
-            match digits.chars().all(|c| matches!(c, '0' | '.' | '-')) {
-                true => Bson::Int32(0),
-                false => value,
-            }
-        }
-        _ => value,
-    })
-}
-
 /// Makes every number a double.
 pub fn as_doubles(value: Bson) -> Bson {
     each(value, |value| match value {

@@ -75,14 +75,18 @@ pub(in crate::command) fn parse(spec: Doc<'_>, unknown: Unknown) -> Result<Wante
     if name == "*" {
         return Err(Error::bad_value("The index name '*' is not valid."));
     }
-    if is_id_key(key) {
-        check_name(name).map_err(in_spec)?;
-        return options.check_id(spec).map(|()| WantedIndex::Id);
-    }
-    if key.count() == 1 && !key.get("_id").is_missing() && key.get("_id").as_str().is_none() {
-        return Err(Error::bad_value(format!(
-            "The field 'key' for an _id index must be {{_id: 1}}, but got {key}"
-        )));
+    match id_direction(key) {
+        Some(1.0) => {
+            check_name(name).map_err(in_spec)?;
+            return options.check_id(spec).map(|()| WantedIndex::Id);
+        }
+        // Any other number makes an index like those on other fields.
+        Some(number) if matches!(number.trunc(), 1.0 | -1.0) => {
+            return Err(Error::bad_value(format!(
+                "The field 'key' for an _id index must be {{_id: 1}}, but got {key}"
+            )));
+        }
+        _ => {}
     }
     if name == "_id_" {
         return Err(Error::bad_value(format!(
@@ -120,8 +124,11 @@ fn check_name(name: &str) -> Result<()> {
     }
 }
 
-fn is_id_key(key: Doc<'_>) -> bool {
-    key.count() == 1 && key.get("_id").as_num().is_some_and(|n| n.to_f64() > 0.0)
+/// Returns the direction of a key on `_id` alone.
+fn id_direction(key: Doc<'_>) -> Option<f64> {
+    let alone = key.count() == 1;
+    let direction = key.get("_id").as_num().filter(|_| alone);
+    direction.map(|direction| direction.to_f64())
 }
 
 pub(in crate::command) fn check_key(key: Doc<'_>) -> Result<()> {

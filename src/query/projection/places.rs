@@ -95,8 +95,16 @@ fn places(tree: &ProjectionTree, before: Doc<'_>, doc: Doc<'_>) -> DocBuf {
             };
             out.put(elem.name(), place.as_ref().or_null());
         }
+        // A new field has a place even if its value is missing.
+        for (name, node) in tree.children.iter().filter(|(name, _)| !before.has(name)) {
+            let value = doc.get(name);
+            match node {
+                ProjectionNode::Compute(_) => drop(out.put(name, value.or_null())),
+                _ => drop(out.put(name, value)),
+            }
+        }
         for elem in doc {
-            if !before.has(elem.name_bytes()) {
+            if !before.has(elem.name_bytes()) && tree.children.find(elem.name_bytes()).is_none() {
                 out.put(elem.name(), elem.value);
             }
         }
