@@ -77,6 +77,17 @@ pub fn rounded(value: Bson) -> Bson {
     })
 }
 
+/// Cuts numbers in texts to six digits.
+pub fn short_numbers(value: Bson) -> Bson {
+    each(value, |value| match &value {
+        Bson::String(text) => match text.parse::<f64>() {
+            Ok(number) => format!("{number:.5e}").into(),
+            Err(_) => value,
+        },
+        _ => value,
+    })
+}
+
 /// Makes every number a double.
 pub fn as_doubles(value: Bson) -> Bson {
     each(value, |value| match value {
