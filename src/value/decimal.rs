@@ -340,6 +340,20 @@ impl Decimal {
         ))
     }
 
+    /// Returns the longest form of the same number, with as many digits as a decimal holds.
+    #[must_use]
+    pub fn lengthened(self) -> Self {
+        const FULL: u128 = 10_u128.pow(33);
+        let Some((negative, mut coefficient, mut exponent)) = self.parts() else {
+            return self;
+        };
+        while coefficient != 0 && coefficient < FULL && exponent > -6176 {
+            coefficient *= 10;
+            exponent -= 1;
+        }
+        Self::from_parts(negative, coefficient, exponent).unwrap_or(self)
+    }
+
     /// Returns the shortest form of the same number, without trailing zeros in the coefficient.
     #[must_use]
     pub fn normalize(self) -> Self {

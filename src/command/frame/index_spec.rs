@@ -75,18 +75,15 @@ pub(in crate::command) fn parse(spec: Doc<'_>, unknown: Unknown) -> Result<Wante
     if name == "*" {
         return Err(Error::bad_value("The index name '*' is not valid."));
     }
-    match id_direction(key) {
-        Some(1.0) => {
-            check_name(name).map_err(in_spec)?;
-            return options.check_id(spec).map(|()| WantedIndex::Id);
-        }
-        // Any other number makes an index like those on other fields.
-        Some(number) if matches!(number.trunc(), 1.0 | -1.0) => {
-            return Err(Error::bad_value(format!(
+    // Any other number makes an index like those on other fields.
+    if let Some(number) = id_direction(key).filter(|number| number.trunc().abs() == 1.0) {
+        options.check_id(spec)?;
+        return match number == 1.0 {
+            true => check_name(name).map(|()| WantedIndex::Id).map_err(in_spec),
+            false => Err(Error::bad_value(format!(
                 "The field 'key' for an _id index must be {{_id: 1}}, but got {key}"
-            )));
-        }
-        _ => {}
+            ))),
+        };
     }
     if name == "_id_" {
         return Err(Error::bad_value(format!(

@@ -60,10 +60,13 @@ fn to_place<'a>(call: &'a ExprCall, env: Env<'a>, rounding: Rounding) -> Result<
         return num_val(num);
     }
     num_val(match num {
-        // A decimal stays unchanged if the result would need more digits than a decimal holds.
+        // If the result would need more digits than a decimal holds, it has as many as it can.
         Num::Decimal(value) => {
             let rounded = value.quantize(-place, rounding);
-            Num::Decimal(if rounded.is_nan() { value } else { rounded })
+            Num::Decimal(match rounded.is_nan() {
+                true => value.lengthened(),
+                false => rounded,
+            })
         }
         Num::Double(value) if place == 0 => Num::Double(match rounding {
             Rounding::Zero => value.trunc(),
