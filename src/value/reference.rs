@@ -124,6 +124,17 @@ impl<'a> ValueRef<'a> {
         }
     }
 
+    /// Returns a symbol as a string, and any other value as it is.
+    pub fn symbol_as_string(self) -> Self {
+        match self.ty {
+            Type::Symbol => Self {
+                ty: Type::String,
+                ..self
+            },
+            _ => self,
+        }
+    }
+
     /// Returns the text of a string (not of a symbol or code).
     pub fn as_str(self) -> Option<&'a str> {
         if self.ty != Type::String {

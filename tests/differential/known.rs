@@ -107,9 +107,11 @@ const KNOWN: &[Known] = &[
             // `storageEngine` and the like are compared with those that an earlier command gave.
             let given_before = |name: &str, value: &Bson| {
                 let (_, before) = found.steps.split_last().expect("the command itself");
-                before
-                    .iter()
-                    .any(|step| step.command.get(name) == Some(value))
+                let mut before = before.iter().map(|step| &step.command);
+                before.any(|command| {
+                    command.get("create") == found.command().get("create")
+                        && command.get(name) == Some(value)
+                })
             };
             let mut fields = found.command().iter();
             found.codes() == (48, 0)
@@ -149,20 +151,22 @@ const KNOWN: &[Known] = &[
     },
     Known {
         reason: "8.2: $first computes its argument for every document (gen_accumulator.cpp, buildAccumAggsFirst)",
-        is: |found, _| {
+        is: |found, witness| {
             found.codes().0 == 0
                 && found.codes().1 != 0
                 && found.says("$first")
                 && found.says("$group")
+                && witness.they_fail_as_we_do(found)
         },
     },
     Known {
         reason: "8.2: $firstN computes its argument only for what it keeps (gen_accumulator.cpp, buildAccumAggsFirstN)",
-        is: |found, _| {
+        is: |found, witness| {
             found.codes().0 != 0
                 && found.codes().1 == 0
                 && found.says("$firstN")
                 && found.says("$group")
+                && witness.we_fail_as_they_do(found)
         },
     },
     Known {
@@ -293,8 +297,14 @@ const KNOWN: &[Known] = &[
     Known {
         reason: "8.2: a document that is empty is a value of $addFields (code 40180 is gone)",
         is: |found, _| {
+            let has_empty = |spec: &Bson| {
+                let mut fields = spec.as_document().into_iter().flatten();
+                fields.any(|(_, value)| is_nested_empty(value))
+            };
             found.codes().0 == 40180
-                && found.has_value(|value| *value == Bson::Document(Document::new()))
+                && ["$addFields", "$set"]
+                    .iter()
+                    .any(|stage| found.names_with(stage, has_empty))
         },
     },
     Known {
@@ -516,7 +526,14 @@ const KNOWN: &[Known] = &[
     Known {
         reason: "8.2: a date expression looks at unit and bin before zone and date, and at constants when it optimises (evaluate_date.cpp, expression.cpp)",
         is: |found, _| {
-            let ours = found.codes().1;
+            let (theirs, ours) = found.codes();
+            let checks_date = |code| {
+                matches!(code, 0 | 9 | 16006 | 40485 | 40517 | 40533)
+                    || matches!(code, 5_166_307 | 5_166_402..=5_166_406 | 5_439_006..=5_439_018)
+            };
+            if !checks_date(theirs) {
+                return false;
+            }
             (found.says("startOfWeek") && matches!(ours, 5439015 | 5439016))
                 || (found.says("timezone") && matches!(ours, 40517 | 40485))
                 || (found.says("unit") && matches!(ours, 9 | 5439013))
@@ -591,6 +608,12 @@ const KNOWN: &[Known] = &[
         },
     },
 ];
+
+/// Returns true for `{}`, `{a: {}}` and so on.
+fn is_nested_empty(value: &Bson) -> bool {
+    let document = value.as_document();
+    document.is_some_and(|fields| fields.is_empty() || fields.values().any(is_nested_empty))
+}
 
 /// Returns true if the text has a word of four digits.
 fn has_four_digits(text: &str) -> bool {

@@ -35,7 +35,8 @@ impl Witness<'_> {
         })
     }
 
-    fn we_fail_as_they_do(&mut self, found: &Difference) -> bool {
+    /// Returns true if Sundown fails for a part of the command with mongod's error for the whole.
+    pub fn we_fail_as_they_do(&mut self, found: &Difference) -> bool {
         let theirs = found.codes().0;
         let mut parts = parts(found.command()).into_iter();
         parts.any(|part| {

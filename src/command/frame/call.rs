@@ -78,11 +78,10 @@ impl<'a> Call<'a> {
         self.own.iter().map(move |elem| Arg::new(path, *elem))
     }
 
-    /// Returns the value of the field that names the command.
+    /// Returns the value of the field that names the command. As in MongoDB, a symbol is as good as a string.
     pub fn target(&self) -> ValueRef<'a> {
-        self.own
-            .first()
-            .map_or(ValueRef::MISSING, |elem| elem.value)
+        let first = self.own.first();
+        first.map_or(ValueRef::MISSING, |elem| elem.value.symbol_as_string())
     }
 
     /// Returns one of the command's own fields, for commands that read only one or two.
