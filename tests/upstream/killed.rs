@@ -245,9 +245,12 @@ async fn identity(direct: &Driver) -> Bson {
     info.get("uuid").unwrap().clone()
 }
 
+/// The fail point at which the cluster waits in the middle of an `$out`.
+const HELD: &str = "hangWhileBuildingDocumentSourceOutBatch";
+
 /// Lets the cluster wait in the middle of an `$out`, or go on.
 async fn hold_out(direct: &Driver, mode: &str) {
-    let hold = doc! {"configureFailPoint": "hangWhileBuildingDocumentSourceOutBatch", "mode": mode};
+    let hold = doc! {"configureFailPoint": HELD, "mode": mode};
     direct.database("admin").run_command(hold).await.unwrap();
 }
 
@@ -268,17 +271,17 @@ async fn begin_out(pair: &Pair) -> tokio::task::JoinHandle<mongodb::error::Resul
     tokio::spawn(async move { db.run_command(out).await })
 }
 
-/// The same, and waits until the cluster is in the middle of it.
+/// The same, and waits until the cluster is in the middle of it. That the Sundown has announced it is not enough: it sends the
+/// command after that.
 async fn begin_held_out(
     pair: &Pair,
     direct: &Driver,
 ) -> tokio::task::JoinHandle<mongodb::error::Result<Document>> {
     hold_out(direct, "alwaysOn").await;
     let out = begin_out(pair).await;
-    eventually("the $out has begun", async || {
-        record(direct).await.contains_key("arriving")
-    })
-    .await;
+    let held = doc! {"waitForFailPoint": HELD, "timesEntered": 1, "maxTimeMS": 60_000};
+    direct.database("admin").run_command(held).await.unwrap();
+    assert!(record(direct).await.contains_key("arriving"));
     out
 }
 
