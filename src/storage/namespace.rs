@@ -17,7 +17,7 @@ pub struct Namespace {
 impl Namespace {
     pub fn new(database: &str, collection: &str) -> Self {
         Self {
-            full: format!("{database}.{collection}").into(),
+            full: [database, ".", collection].concat().into(),
             dot: database.len(),
         }
     }

@@ -1,26 +1,11 @@
 //! TLS to the cluster, and logging in by a certificate.
 
-use bson::{Document, doc};
 use mongodb::Client as Driver;
 use sundown::Sundown;
 use sundown::clock::Clock;
 
-use crate::cluster::{Cluster, Kind, driver, in_front_of};
-
-async fn round_trip(server: &Sundown) {
-    let client = driver(server, "retryWrites=false").await;
-    let shop = client.database("shop");
-    shop.run_command(doc! {"create": "carts", "defaultTtl": 1_000})
-        .await
-        .unwrap();
-    let carts = shop.collection::<Document>("carts");
-    let documents = (0..200).map(|id| doc! {"_id": id, "text": "x".repeat(10_000)});
-    carts.insert_many(documents).await.unwrap();
-    assert_eq!(carts.count_documents(doc! {}).await.unwrap(), 200);
-    let found = carts.find_one(doc! {"_id": 7}).await.unwrap().unwrap();
-    assert_eq!(found.keys().collect::<Vec<_>>(), ["_id", "text"]);
-    carts.drop().await.unwrap();
-}
+use crate::cluster::{Cluster, Kind, in_front_of};
+use crate::sockets::round_trip;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_cluster_is_reached_through_tls() {

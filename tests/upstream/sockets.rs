@@ -10,13 +10,14 @@ use crate::cluster::{Cluster, Kind, driver, in_front_of};
 use crate::support::client::Client;
 
 /// Uses both kinds of connections: those of the driver, for the settings, and those of the clients.
-async fn round_trip(server: &Sundown) {
+pub async fn round_trip(server: &Sundown) {
     let client = driver(server, "retryWrites=false").await;
     let shop = client.database("shop");
+    let carts = shop.collection::<Document>("carts");
+    carts.drop().await.unwrap();
     shop.run_command(doc! {"create": "carts", "defaultTtl": 1_000})
         .await
         .unwrap();
-    let carts = shop.collection::<Document>("carts");
     // Larger than what a socket takes at once.
     let documents = (0..200).map(|id| doc! {"_id": id, "text": "x".repeat(10_000)});
     carts.insert_many(documents).await.unwrap();
