@@ -39,7 +39,10 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     if !exists {
         return Err(no_collection());
     }
-    let makes_unique = change.index.as_ref().is_some_and(|index| index.unique);
+    let makes_unique = change
+        .index
+        .as_ref()
+        .is_some_and(|index| index.unique == Some(true));
     if change.dry_run && !makes_unique {
         return Err(Error::new(
             Code::InvalidOptions,
@@ -85,7 +88,7 @@ impl CollMod {
         let invalid = |why: &str| Err(Error::new(Code::InvalidOptions, why));
         match &self.change.index {
             None => invalid("dry run mode requires an valid index modification."),
-            Some(index) if !index.unique => {
+            Some(index) if index.unique != Some(true) => {
                 invalid("dry run mode requires an index modification with unique: true.")
             }
             Some(index) if others > 0 || !index.is_only_unique() => invalid(
@@ -148,11 +151,11 @@ impl CollMod {
     }
 }
 
-/// Parses `index: {name | keyPattern, expireAfterSeconds, hidden, unique, prepareUnique}`
+/// Parses `index: {name | keyPattern, expireAfterSeconds, hidden, unique, prepareUnique, forceNonUnique}`
 fn parse_index(spec: Doc<'_>) -> Result<ModifyIndex> {
     let (mut name, mut key) = (None, None);
-    let (mut expire_after, mut hidden, mut prepare_unique) = (None, None, None);
-    let mut unique = false;
+    let (mut expire_after, mut hidden) = (None, None);
+    let (mut unique, mut prepare_unique, mut force_non_unique) = (None, None, None);
     for arg in fields("collMod.index", spec) {
         match arg.name() {
             "name" => name = arg.str()?,
@@ -166,13 +169,9 @@ fn parse_index(spec: Doc<'_>) -> Result<ModifyIndex> {
                 }
             }
             "hidden" => hidden = arg.bool()?,
-            "unique" => match arg.bool()? {
-                Some(false) => {
-                    return Err(Error::bad_value("Cannot make index non-unique"));
-                }
-                given => unique = given.unwrap_or(false),
-            },
+            "unique" => unique = arg.bool()?,
             "prepareUnique" => prepare_unique = arg.bool()?,
+            "forceNonUnique" => force_non_unique = arg.bool()?,
             _ => return Err(arg.unknown()),
         }
     }
@@ -183,8 +182,14 @@ fn parse_index(spec: Doc<'_>) -> Result<ModifyIndex> {
         (Some(name), None) => IndexName::Name(name.to_owned()),
         (None, Some(key)) => IndexName::Key(DocBuf::from(key)),
     };
-    if expire_after.is_none() && hidden.is_none() && !unique && prepare_unique.is_none() {
+    let flags = [hidden, unique, prepare_unique, force_non_unique];
+    if expire_after.is_none() && flags.iter().all(Option::is_none) {
         return invalid("no expireAfterSeconds, hidden, unique, or prepareUnique field");
+    }
+    if unique.is_some() && force_non_unique.is_some() {
+        return invalid(
+            "collMod does not support 'unique' and 'forceNonUnique' options at the same time",
+        );
     }
     Ok(ModifyIndex {
         index,
@@ -192,6 +197,7 @@ fn parse_index(spec: Doc<'_>) -> Result<ModifyIndex> {
         hidden,
         unique,
         prepare_unique,
+        force_non_unique,
     })
 }
 

@@ -26,7 +26,7 @@ struct Create<'a> {
     temp: bool,
     capped: bool,
     size: Option<u64>,
-    max: Option<Option<u64>>,
+    max: Option<u64>,
     expires: bool,
     view_on: Option<String>,
     pipeline: bool,
@@ -222,7 +222,7 @@ impl<'a> Create<'a> {
 
     fn cap(&self) -> Option<Cap> {
         let bytes = self.size.filter(|_| self.capped)?;
-        let documents = self.max.flatten();
+        let documents = self.max;
         Some(Cap { bytes, documents })
     }
 }

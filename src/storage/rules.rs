@@ -23,8 +23,8 @@ pub enum IndexSelection {
 pub struct IndexChange {
     pub hidden: Option<bool>,
     pub prepare_unique: Option<bool>,
-    /// Makes the index unique and ends its preparation.
-    pub unique: bool,
+    /// `true` makes the index unique and ends its preparation.
+    pub unique: Option<bool>,
 }
 
 /// A [`Writer`] that may also change the rules by which documents expire.

@@ -6,6 +6,8 @@ use crate::error::{Error, Result};
 /// One petabyte.
 const MAX_BYTES: i64 = 1 << 50;
 
+const MAX_DOCUMENTS: u64 = i32::MAX.unsigned_abs() as u64;
+
 /// Reads `size` or `cappedSize`, in bytes.
 pub(in crate::command) fn bytes(arg: &Arg<'_>) -> Result<Option<u64>> {
     match arg.int_at_least(1)? {
@@ -17,17 +19,13 @@ pub(in crate::command) fn bytes(arg: &Arg<'_>) -> Result<Option<u64>> {
     }
 }
 
-/// Reads `max` or `cappedMax`, a number of documents. The outer option says whether the field was given, the inner one
-/// whether it is a limit.
-pub(in crate::command) fn documents(arg: &Arg<'_>) -> Result<Option<Option<u64>>> {
+/// Reads `max` or `cappedMax`, a number of documents. What is no limit becomes the highest one, which clients then see.
+pub(in crate::command) fn documents(arg: &Arg<'_>) -> Result<Option<u64>> {
     match arg.int()? {
         Some(n) if n > i64::from(i32::MAX) => Err(Error::bad_value(
             "max in a capped collection has to be < 2^31 or not set",
         )),
-        max => Ok(max.map(|n| {
-            (1..i64::from(i32::MAX))
-                .contains(&n)
-                .then_some(n.unsigned_abs())
-        })),
+        Some(n) if n < 1 => Ok(Some(MAX_DOCUMENTS)),
+        max => Ok(max.map(i64::unsigned_abs)),
     }
 }

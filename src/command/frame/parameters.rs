@@ -227,6 +227,10 @@ impl Parameters {
         if let ParameterKind::Verbosity = parameter.kind {
             let before = self.verbosity();
             if let Some(doc) = value.as_ref().as_doc() {
+                // The level of the whole log is one setting with logLevel. It inherits from nothing.
+                if let Some(top) = level(doc.get("verbosity")) {
+                    self.fix("logLevel", Value::int32(top.max(0)));
+                }
                 let mut levels = self.verbosity.lock();
                 each_level(doc, "", &mut |name, level| {
                     levels.insert(name, level);
@@ -366,13 +370,11 @@ fn component(parent: &str, name: &str) -> Option<&'static str> {
     COMPONENTS.iter().find(|known| matches(known)).copied()
 }
 
+/// Reads a level. Every negative one means that the parent's counts.
 fn level(value: ValueRef<'_>) -> Option<i32> {
     let number = value.as_num()?;
-    number
-        .is_finite()
-        .then(|| number.to_i64_saturating())?
-        .try_into()
-        .ok()
+    let number = number.is_finite().then(|| number.to_i64_saturating())?;
+    Some(i32::try_from(number).ok()?.max(INHERITED))
 }
 
 /// Refuses unknown components and invalid levels. All levels are checked before any is set.
@@ -434,6 +436,33 @@ mod tests {
     fn the_tables_are_sorted() {
         assert!(PARAMETERS.is_sorted_by(|a, b| a.name < b.name));
         assert!(COMPONENTS.is_sorted());
+    }
+
+    #[test]
+    fn the_level_of_the_whole_log_is_set_by_either_name() {
+        let parameters = Parameters::default();
+        let set = |levels: bson::Document| {
+            let value = Value::document(levels.to_vec().unwrap());
+            let (row, value) =
+                Parameters::check("logComponentVerbosity", value.as_ref()).expect("levels");
+            parameters.set(row, value);
+            let value = |name: &str| parameters.get(name).map(|(_, value)| value).unwrap();
+            let levels = value("logComponentVerbosity");
+            let levels = levels.as_ref().as_doc().unwrap();
+            let storage = levels.get("storage").as_doc().unwrap();
+            let journal = storage.get("journal").as_doc().unwrap();
+            let each = [levels, storage, journal].map(|level| level.get("verbosity").as_i32());
+            assert_eq!(
+                Some(value("logLevel").as_ref()),
+                Some(levels.get("verbosity"))
+            );
+            each.map(Option::unwrap)
+        };
+        let journal = |level: i32| bson::doc! {"journal": {"verbosity": level}};
+        let first = bson::doc! {"verbosity": 2, "storage": {"verbosity": 3, "journal": 5}};
+        assert_eq!(set(first), [2, 3, 5]);
+        assert_eq!(set(bson::doc! {"storage": journal(-7)}), [2, 3, -1]);
+        assert_eq!(set(bson::doc! {"verbosity": -1, "storage": 4}), [0, 4, -1]);
     }
 
     #[test]

@@ -106,8 +106,13 @@ fn put_modified(modified: &ModifiedIndex, reply: &mut DocBuilder<'_>) {
             .put_bool("hidden_old", old)
             .put_bool("hidden_new", new);
     }
-    if modified.unique {
-        reply.put_bool("unique_new", true);
+    if let Some(unique) = modified.unique {
+        let name = if unique {
+            "unique_new"
+        } else {
+            "forceNonUnique_new"
+        };
+        reply.put_bool(name, true);
     }
     if let Some((old, new)) = modified.prepare_unique {
         reply

@@ -26,8 +26,7 @@ pub struct ModifyCollection {
     pub indexing_mode: Option<IndexingMode>,
     /// The size of a capped collection.
     pub size: Option<u64>,
-    /// `Some(None)` removes the limit: as many documents as fit.
-    pub max: Option<Option<u64>>,
+    pub max: Option<u64>,
     pub index: Option<ModifyIndex>,
     /// Whether change streams can show whole documents from before and after a change.
     pub images: Option<bool>,
@@ -42,8 +41,10 @@ pub struct ModifyIndex {
     /// As the client gave it. Its valid range depends on the field of the index.
     pub expire_after: Option<Value>,
     pub hidden: Option<bool>,
-    pub unique: bool,
+    /// `Some(false)` is refused: only `force_non_unique` makes an index non-unique.
+    pub unique: Option<bool>,
     pub prepare_unique: Option<bool>,
+    pub force_non_unique: Option<bool>,
 }
 
 /// The changed settings of an index, with their old and new values.
@@ -51,7 +52,8 @@ pub struct ModifyIndex {
 pub struct ModifiedIndex {
     pub expire_after: Option<(Option<i32>, i32)>,
     pub hidden: Option<(bool, bool)>,
-    pub unique: bool,
+    /// Whether the index is unique now, if that has changed.
+    pub unique: Option<bool>,
     pub prepare_unique: Option<(bool, bool)>,
 }
 
@@ -75,7 +77,7 @@ pub(super) struct Resolved {
 impl ModifyIndex {
     /// Returns whether the index is to become unique and nothing else.
     pub fn is_only_unique(&self) -> bool {
-        self.unique
+        self.unique == Some(true)
             && self.expire_after.is_none()
             && self.hidden.is_none()
             && self.prepare_unique.is_none()
@@ -105,7 +107,7 @@ impl ModifyCollection {
             return Err(no_collection());
         };
         let resolved = collection.read_present(now, |view| self.resolve(view))?;
-        if resolved.change.unique {
+        if resolved.change.unique == Some(true) {
             if resolved.is_rule() {
                 return Err(Error::not_implemented(
                     "collMod that changes an expiry and makes an index unique at once",
@@ -164,7 +166,7 @@ impl ModifyCollection {
         };
         Ok(Some(Cap {
             bytes: self.size.unwrap_or(cap.bytes),
-            documents: self.max.unwrap_or(cap.documents),
+            documents: self.max.or(cap.documents),
         }))
     }
 }
@@ -174,6 +176,12 @@ impl ModifyCollection {
 impl ModifyIndex {
     fn resolve(&self, view: &View<'_>, resolved: &mut Resolved) -> Result<()> {
         let name = self.find(view)?;
+        let refused = |why: &str| Err(Error::bad_value(why));
+        match (self.unique, self.force_non_unique) {
+            (Some(false), _) => return refused("Cannot make index non-unique"),
+            (_, Some(false)) => return refused("'forceNonUnique: false' is not supported"),
+            _ => {}
+        }
         let is_default = view.ts_index().is_some_and(|ts| ts.name == name);
         let index = view.index(&name);
         let on_ts = is_default || index.is_some_and(|index| is_ts_key(index.spec.key.as_doc()));
@@ -204,7 +212,7 @@ impl ModifyIndex {
             }
             resolved.change.hidden = Some(hidden);
         }
-        if is_default && (self.unique || self.prepare_unique == Some(true)) {
+        if is_default && (self.unique == Some(true) || self.prepare_unique == Some(true)) {
             return Err(not_plain());
         }
         if let Some(index) = index {
@@ -216,20 +224,24 @@ impl ModifyIndex {
 
     /// Resolves the two steps in which an index becomes unique: first it refuses new duplicates, then it must have none.
     fn resolve_unique(&self, spec: &IndexSpec, resolved: &mut Resolved) -> Result<()> {
-        if self.unique && !spec.unique {
+        if self.force_non_unique.is_some() && spec.unique {
+            resolved.modified.unique = Some(false);
+            resolved.change.unique = Some(false);
+        }
+        if self.unique.is_some() && !spec.unique {
             if !spec.prepare_unique {
                 return Err(invalid(
                     "Cannot make index unique with 'prepareUnique=false'. Run collMod to set it first.",
                 ));
             }
-            resolved.modified.unique = true;
-            resolved.change.unique = true;
+            resolved.modified.unique = Some(true);
+            resolved.change.unique = Some(true);
         }
         if let Some(prepare) = self.prepare_unique
             && !spec.unique
             && prepare != spec.prepare_unique
         {
-            if self.expire_after.is_some() || self.hidden.is_some() || self.unique {
+            if self.expire_after.is_some() || self.hidden.is_some() || self.unique.is_some() {
                 return Err(invalid(
                     "prepareUnique cannot be combined with any other modification.",
                 ));
@@ -358,12 +370,14 @@ impl Resolved {
                 index.put_str("name", &self.index);
                 put_seconds(&mut index, expire_after.map(|(_, new)| new));
                 put_flag(&mut index, "hidden", hidden.map(|(_, new)| new));
-                put_flag(&mut index, "unique", unique.then_some(true));
+                put_flag(&mut index, "unique", unique.filter(|unique| *unique));
                 put_flag(
                     &mut index,
                     "prepareUnique",
                     prepare_unique.map(|(_, new)| new),
                 );
+                let forced = unique.map(|unique| !unique).filter(|forced| *forced);
+                put_flag(&mut index, "forceNonUnique", forced);
                 index.end();
             }
             if let Some(keep) = self.images {
@@ -389,7 +403,7 @@ impl Resolved {
                 let mut index = before.doc("indexOptions");
                 put_seconds(&mut index, expire_after.and_then(|(old, _)| old));
                 put_flag(&mut index, "hidden", hidden.map(|(old, _)| old));
-                put_flag(&mut index, "unique", unique.then_some(false));
+                put_flag(&mut index, "unique", unique.map(|unique| !unique));
                 put_flag(
                     &mut index,
                     "prepareUnique",

@@ -51,8 +51,9 @@ fn modify_index(field: &str) -> ModifyIndex {
         index: IndexName::Name(field.to_owned()),
         expire_after: None,
         hidden: None,
-        unique: false,
+        unique: None,
         prepare_unique: None,
+        force_non_unique: None,
     }
 }
 
@@ -135,7 +136,7 @@ fn replaying_the_changes_gives_the_same_schema() {
             });
         }),
         modify("made", |change| {
-            let unique = true;
+            let unique = Some(true);
             change.index = Some(ModifyIndex {
                 unique,
                 ..modify_index("z")

@@ -84,9 +84,10 @@ impl Contents {
             if let Some(prepare) = change.prepare_unique {
                 Arc::make_mut(&mut index.spec).prepare_unique = prepare;
             }
-            if change.unique {
+            if let Some(unique) = change.unique {
                 let spec = Arc::make_mut(&mut index.spec);
-                (spec.unique, spec.prepare_unique) = (true, false);
+                spec.unique = unique;
+                spec.prepare_unique &= !unique;
             }
         });
         altered.is_some()
