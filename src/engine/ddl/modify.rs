@@ -215,8 +215,13 @@ impl ModifyIndex {
         if is_default && (self.unique == Some(true) || self.prepare_unique == Some(true)) {
             return Err(not_plain());
         }
-        if let Some(index) = index {
-            self.resolve_unique(&index.spec, resolved)?;
+        match index {
+            Some(index) => self.resolve_unique(&index.spec, resolved)?,
+            // MongoDB tells this of the index on `_id`, too, which stays unique.
+            None if !is_default && self.force_non_unique.is_some() => {
+                resolved.modified.unique = Some(false);
+            }
+            None => {}
         }
         resolved.index = name;
         Ok(())

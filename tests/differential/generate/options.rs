@@ -213,6 +213,9 @@ impl Generator {
                 if self.random.chance(15) {
                     change.insert("keyPattern", self.sort());
                 }
+                if self.random.chance(10) {
+                    change.insert("forceNonUnique", self.random.chance(80));
+                }
                 change.into()
             }
             "indexes" => match self.random.below(4) {
