@@ -8,6 +8,7 @@ use super::operations::OperationInfo;
 use super::{Access, Call, Client, Command, Context, Flags, Needs, Outcome};
 use crate::auth::{Action, AuthTarget};
 use crate::clock::monotonic;
+use crate::engine::PlanSummary;
 use crate::error::{Code, Error, Result};
 use crate::query::Scope;
 use crate::query::filter::Filter;
@@ -163,9 +164,9 @@ impl CurrentOpCaller {
             }
         }
         if wanted.idle_cursors {
-            self.context.cursors.each_idle(|id, cursor| {
+            self.context.cursors.each_idle(|id, cursor, summary| {
                 if all || cursor.owner == self.owner {
-                    list.push(self.idle_cursor(id, cursor, wanted));
+                    list.push(self.idle_cursor(id, cursor, summary, wanted));
                 }
             });
         }
@@ -203,7 +204,7 @@ impl CurrentOpCaller {
         self.connection(&operation.client, true, |doc| {
             doc.put_i64("opid", i64::from(operation.id));
             if let Some(session) = &operation.session {
-                session.put(doc, "lsid");
+                doc.put_doc("lsid", session.to_doc().as_doc());
             }
             put_work(doc, elapsed, kind(operation.command));
             doc.put_str("ns", &namespace(&operation.database, body));
@@ -263,13 +264,22 @@ impl CurrentOpCaller {
         })
     }
 
-    fn idle_cursor(&self, id: CursorId, info: &CursorInfo, wanted: &CurrentOps) -> DocBuf {
+    fn idle_cursor(
+        &self,
+        id: CursorId,
+        info: &CursorInfo,
+        summary: Option<PlanSummary>,
+        wanted: &CurrentOps,
+    ) -> DocBuf {
         DocBuf::build(|doc| {
             doc.put_str("type", "idleCursor")
                 .put_str("host", &self.context.host())
                 .put_str("ns", &info.namespace);
             if let Some(session) = &info.session {
-                session.put(doc, "lsid");
+                doc.put_doc("lsid", session.to_doc().as_doc());
+            }
+            if let Some(summary) = summary {
+                doc.put_str("planSummary", &summary.to_string());
             }
             let mut cursor = doc.doc("cursor");
             put_cursor(&mut cursor, id, info, wanted);

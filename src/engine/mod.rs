@@ -38,6 +38,7 @@ pub use merge::check_on;
 pub use oid::ObjectIds;
 pub use oplog::{OPLOG, Oplog, OplogUse};
 pub use partial::PartialFilter;
+pub use plan::PlanSummary;
 pub use point::{is_visible, show_by_id};
 pub use report::ServerLists;
 pub use rows::{CollectionRows, SourceHandles};

@@ -1,6 +1,6 @@
 //! The collections that pipelines and finds read.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
@@ -9,7 +9,7 @@ use super::choose::choose;
 use super::id_order::order_ids;
 use super::key_bounds::{MinMaxBounds, between};
 use super::matching_records::matching_records;
-use super::plan::{Hint, Plan, winning_plan};
+use super::plan::{Hint, Plan, PlanSummary, winning_plan};
 use super::report::{ReportContext, ServerLists, report};
 use super::write::append_ts;
 use super::{CollectionRows, ObjectIds, SourceHandles, merge, out};
@@ -32,6 +32,8 @@ pub struct EngineSources {
     show_ts: bool,
     /// Set for pipelines, which may write or report.
     more: Option<PipelineResources>,
+    /// What the first collection is read from.
+    first: OnceLock<PlanSummary>,
 }
 
 /// The resources that only pipelines need.
@@ -125,6 +127,7 @@ impl EngineSources {
             handles: SourceHandles::new(at),
             show_ts,
             more: None,
+            first: OnceLock::new(),
         }
     }
 
@@ -157,6 +160,11 @@ impl EngineSources {
 
     pub fn handles(&self) -> &SourceHandles {
         &self.handles
+    }
+
+    /// Returns what the first collection is read from. Others follow it: `$lookup` and `$unionWith` read them.
+    pub fn summary(&self) -> Option<&PlanSummary> {
+        self.first.get()
     }
 
     /// Returns the rows of a collection. A collection that does not exist has none.
@@ -224,6 +232,7 @@ impl EngineSources {
         reading: Reading,
     ) -> (Box<dyn Rows>, Arc<Mutex<Effort>>) {
         let OpenedWalk { walk, sorted } = opened;
+        self.first.get_or_init(|| walk.summary());
         let Reading {
             filter,
             sort,

@@ -10,11 +10,10 @@ use dashmap::mapref::entry::Entry;
 use parking_lot::Mutex;
 
 use super::cursor_budget::{self, CursorBudget, CursorShare};
-use super::{Idle, ReplyBatch, SessionId};
-use crate::effort::Effort;
-use crate::engine::{ReadPoint, Snapshot};
+use super::{Idle, SessionId, Source};
+use crate::engine::{PlanSummary, ReadPoint, Snapshot};
 use crate::error::{Code, Error, Result};
-use crate::value::{DocBuf, Millis};
+use crate::value::Millis;
 use crate::wait::{Flag, Wait};
 
 /// The id of an open cursor. Zero means that there is no cursor.
@@ -29,46 +28,6 @@ const MAX_OPEN: usize = 100_000;
 const COPIES: usize = 4;
 
 const NO_LIMIT: u64 = u64::MAX;
-
-/// The source of a cursor's rows. It keeps its position, not storage. No lock is held between two calls.
-pub trait Source: Send {
-    /// Appends rows until the batch is full, the rows have ended, or about half a millisecond has passed. `at` has the
-    /// `now` of the calling command: a row that represents one stored document must still be visible at that time. The work
-    /// is added to `effort`.
-    fn fill(
-        &mut self,
-        at: ReadPoint,
-        batch: &mut ReplyBatch<'_>,
-        effort: &mut Effort,
-    ) -> Result<Fill>;
-
-    /// Returns a wait that ends when new rows may have arrived since this call. Only for sources that return
-    /// [`Fill::Waiting`].
-    fn arrival(&self) -> Option<Wait> {
-        None
-    }
-
-    /// Returns the place that a change stream has reached, for `postBatchResumeToken`.
-    fn resume_token(&self) -> Option<DocBuf> {
-        None
-    }
-
-    /// Prepares for the time until the next command: frees what can be rebuilt, and returns the number of bytes that
-    /// remain.
-    fn suspend(&mut self) -> usize;
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fill {
-    /// The time slice is over: call again with the same batch after other tasks had their turn.
-    Pause,
-    /// The batch is full. There may be more rows.
-    Full,
-    /// There are no more rows now, but there may be some later.
-    Waiting,
-    /// There are no more rows.
-    End,
-}
 
 /// Facts about a cursor besides its rows.
 #[derive(Debug, Clone)]
@@ -333,11 +292,14 @@ impl Cursors {
         self.open.iter().filter(|slot| slot.info.no_timeout).count()
     }
 
-    /// Visits the cursors that currently wait for a getMore.
-    pub fn each_idle(&self, mut visit: impl FnMut(CursorId, &CursorInfo)) {
+    /// Visits the cursors that currently wait for a getMore, with what they read from.
+    pub fn each_idle(&self, mut visit: impl FnMut(CursorId, &CursorInfo, Option<PlanSummary>)) {
         for slot in &self.open {
-            if slot.source.lock().is_some() {
-                visit(*slot.key(), &slot.info);
+            let idle = slot.source.lock();
+            let summary = idle.as_ref().map(|idle| idle.source.plan_summary());
+            drop(idle);
+            if let Some(summary) = summary {
+                visit(*slot.key(), &slot.info, summary);
             }
         }
     }
@@ -428,7 +390,9 @@ pub(super) fn not_found(id: CursorId) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::value::Millis;
+    use crate::effort::Effort;
+    use crate::session::{Fill, ReplyBatch};
+    use crate::value::{DocBuf, Millis};
 
     struct NumberSource(i32);
 

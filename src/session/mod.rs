@@ -14,14 +14,16 @@ mod idle;
 mod outcome_budget;
 mod retry;
 mod sessions;
+mod source;
 mod transaction;
 mod transaction_counts;
 
 pub use batch::ReplyBatch;
-pub use cursors::{CursorId, CursorInfo, Cursors, Fill, OpenCursor, Source};
+pub use cursors::{CursorId, CursorInfo, Cursors, OpenCursor};
 pub use id::{NOBODY, SessionId};
 pub use idle::Idle;
 pub use retry::{Retry, StatementOutcome};
 pub use sessions::{Busy, SESSION_MINUTES, Session, Sessions};
+pub use source::{Fill, Source};
 pub use transaction::{InTransaction, Joining, TransactionInfo, TransactionStart, too_old};
 pub use transaction_counts::TransactionCounts;

@@ -11,7 +11,7 @@ use super::{Call, Context, Outcome, Step, Task};
 use crate::args::fields;
 use crate::clock::monotonic;
 use crate::effort::Effort;
-use crate::engine::ReadPoint;
+use crate::engine::{PlanSummary, ReadPoint};
 use crate::error::{Code, Error, Result};
 use crate::session::{CursorId, CursorInfo, Fill, OpenCursor, ReplyBatch, Source};
 use crate::value::{ClusterTime, Doc, DocBuf, DocBuilder, Millis, Value};
@@ -277,6 +277,10 @@ impl BatchLimits {
 // === impl ListedDocuments ===
 
 impl Source for ListedDocuments {
+    fn plan_summary(&self) -> Option<PlanSummary> {
+        Some(PlanSummary::list())
+    }
+
     fn fill(&mut self, _: ReadPoint, batch: &mut ReplyBatch<'_>, _: &mut Effort) -> Result<Fill> {
         while let Some(next) = self.documents.front() {
             if !batch.push(next.as_doc()) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Access, Call};
 use crate::effort::Effort;
-use crate::engine::{OPLOG, Oplog, OplogUse, ReadPoint};
+use crate::engine::{OPLOG, Oplog, OplogUse, PlanSummary, ReadPoint};
 use crate::error::Result;
 use crate::session::{Fill, ReplyBatch, Source};
 use crate::value::{Doc, ValueRef};
@@ -22,7 +22,9 @@ pub(in crate::command) fn enter(call: &Call<'_>, oplog: &Oplog) -> Result<()> {
     if !names_oplog(call.body()) {
         return Ok(());
     }
+    let resizes = |name: &str| call.arg(name).is_some();
     let to = match (call.command.name, call.command.facts.access) {
+        ("collMod", _) if resizes("cappedSize") || resizes("cappedMax") => OplogUse::Resize,
         ("drop", _) => OplogUse::Drop,
         (_, Access::Write) | ("collMod" | "createIndexes" | "dropIndexes", _) => OplogUse::Write,
         _ => OplogUse::Read,
@@ -72,6 +74,10 @@ impl Source for OplogTail {
 
     fn arrival(&self) -> Option<Wait> {
         Some(self.oplog.arrival())
+    }
+
+    fn plan_summary(&self) -> Option<PlanSummary> {
+        self.rows.plan_summary()
     }
 
     fn suspend(&mut self) -> usize {

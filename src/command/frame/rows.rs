@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::effort::Effort;
-use crate::engine::{EngineSources, ReadPoint, Tail, TimeSlice};
+use crate::engine::{EngineSources, PlanSummary, ReadPoint, Tail, TimeSlice};
 use crate::error::Result;
 use crate::query::Vars;
 use crate::query::stage::{self, Flow, PipelineLimits, RowContext, Rows, StepBudget};
@@ -155,6 +155,11 @@ impl Source for RowSource {
 
     fn arrival(&self) -> Option<Wait> {
         self.tail.as_ref().map(Tail::arrival)
+    }
+
+    fn plan_summary(&self) -> Option<PlanSummary> {
+        let summary = self.sources.summary().cloned();
+        Some(summary.unwrap_or_else(PlanSummary::nothing_read))
     }
 
     fn suspend(&mut self) -> usize {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::rows::RowSource;
 use crate::effort::Effort;
 use crate::engine::access::{SlicePace, Walk};
-use crate::engine::plan::AccessPath;
+use crate::engine::plan::{AccessPath, PlanSummary};
 use crate::engine::{
     EngineSources, OpenedWalk, ReadPoint, Reading, RecordId, TimeSlice, is_visible,
 };
@@ -103,6 +103,10 @@ impl WalkSource {
 }
 
 impl Source for WalkSource {
+    fn plan_summary(&self) -> Option<PlanSummary> {
+        Some(self.walk.summary())
+    }
+
     fn fill(
         &mut self,
         at: ReadPoint,

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::effort::Effort;
-use crate::engine::{EngineSources, MissingImage, NextEvent, ReadPoint, TimeSlice, Watch, fatal};
+use crate::engine::{
+    EngineSources, MissingImage, NextEvent, PlanSummary, ReadPoint, TimeSlice, Watch, fatal,
+};
 use crate::error::{Code, Result};
 use crate::query::stage::{
     Flow, Pipeline, PipelineLimits, ResumeToken, RowBatch, RowContext, Rows, StepBudget,
@@ -170,6 +172,10 @@ impl WatchSource {
 }
 
 impl Source for WatchSource {
+    fn plan_summary(&self) -> Option<PlanSummary> {
+        Some(PlanSummary::scan())
+    }
+
     fn fill(
         &mut self,
         at: ReadPoint,

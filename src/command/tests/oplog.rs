@@ -192,3 +192,13 @@ fn entries_that_the_log_has_dropped_are_gone() {
     );
     assert_eq!(stats.get_bool("capped").ok(), Some(true));
 }
+
+#[test]
+fn the_log_is_not_resized_like_a_capped_collection() {
+    let mut server = server(member());
+    let change = |option: &str| doc! {"collMod": "oplog.rs", option: 1000, "$db": "local"};
+    for (option, code) in [("cappedMax", 72), ("cappedSize", 72), ("defaultTtl", 73)] {
+        let refused = ask(&mut server, change(option));
+        assert_eq!(refused.get_i32("code").ok(), Some(code), "{refused}");
+    }
+}

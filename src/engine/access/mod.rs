@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::Tail;
-use super::plan::{AccessPath, ScanDirection};
+use super::plan::{AccessPath, PlanSummary, ScanDirection};
 use crate::effort::Effort;
 use crate::error::{Code, Error, Result};
 use crate::query::Vars;
@@ -35,6 +35,8 @@ pub struct Walk {
     access: AccessPath,
     /// The accesses of a union that follow this one, the next one last.
     later: Vec<AccessPath>,
+    /// What all accesses of a union read, also those that are over.
+    union: Option<PlanSummary>,
     position: WalkPosition,
     /// The newest record when the walk began. A statement does not see documents that are added later, by itself or by
     /// others.
@@ -106,6 +108,7 @@ impl Walk {
             AccessPath::Union(_) => true,
             _ => false,
         };
+        let union = matches!(access, AccessPath::Union(_)).then(|| PlanSummary::of([&access]));
         let (access, later) = match access {
             AccessPath::Union(mut accesses) => {
                 accesses.reverse();
@@ -117,6 +120,7 @@ impl Walk {
             collection,
             access,
             later,
+            union,
             position: WalkPosition::Start,
             newest: None,
             tailing: false,
@@ -131,6 +135,12 @@ impl Walk {
             first_size: None,
             effort: Effort::default(),
         }
+    }
+
+    /// Returns what the whole walk reads.
+    pub fn summary(&self) -> PlanSummary {
+        let single = || PlanSummary::of([&self.access]);
+        self.union.clone().unwrap_or_else(single)
     }
 
     /// Sets whether documents are shown (and filtered) with their `_ts`.

@@ -37,6 +37,8 @@ pub const OPLOG: (&str, &str) = ("local", "oplog.rs");
 pub enum OplogUse {
     Read,
     Write,
+    /// Changes its size by way of collMod.
+    Resize,
     Drop,
 }
 
@@ -74,6 +76,10 @@ impl Oplog {
             OplogUse::Write => Err(Error::new(
                 Code::InvalidNamespace,
                 "cannot write to local.oplog.rs",
+            )),
+            OplogUse::Resize => Err(Error::new(
+                Code::InvalidOptions,
+                "Cannot resize the oplog using this command. Use the 'replSetResizeOplog' command instead.",
             )),
             OplogUse::Drop => Err(Error::location(
                 5255000,

@@ -22,6 +22,7 @@ mod implies;
 mod interval;
 mod predicates;
 mod ranges;
+mod summary;
 #[cfg(test)]
 mod tests;
 
@@ -31,6 +32,7 @@ pub use explain::winning_plan;
 pub use hint::Hint;
 pub(super) use id_point::has_one_key;
 pub use id_point::{id_equality, plain_id};
+pub use summary::PlanSummary;
 
 use std::rc::Rc;
 use std::sync::Arc;
