@@ -113,6 +113,11 @@ impl Bulk {
             let modified = matches!(op, BulkOp::Update(..)).then_some(0);
             return Ok(Some(self.results.fail(index, &refusal, 0, modified)));
         }
+        // As in MongoDB, `$$CLUSTER_TIME` of an operation is the time of the last write before it.
+        if run.vars.cluster_time().is_some() {
+            let latest = run.place.catalog.time().latest();
+            run.vars = run.vars.clone().with_cluster_time(latest);
+        }
         let let_vars = self.let_vars.as_ref().map(DocBuf::as_doc);
         let parsed = match op {
             BulkOp::Insert(namespace, document) => {

@@ -178,3 +178,32 @@ fn bulk_writes_are_part_of_a_transaction() {
     };
     assert_eq!(ask(&mut server, commit).get_f64("ok").ok(), Some(1.0));
 }
+
+#[test]
+fn each_operation_reads_the_time_of_the_writes_before_it() {
+    let mut server = server(Config {
+        topology: Topology::ReplicaSet {
+            name: "rs0".into(),
+            advertise: None,
+        },
+        ..Config::default()
+    });
+    let upsert = |id: i32| bson!({"update": 0, "filter": {"_id": id}, "updateMods": [{"$set": {"t": "$$CLUSTER_TIME"}}], "upsert": true});
+    let ops: Vec<_> = (0..3).map(upsert).collect();
+    let command =
+        doc! {"bulkWrite": 1, "ops": ops, "nsInfo": bson!([{"ns": "d.a"}]), "$db": "admin"};
+    let reply = ask(&mut server, command);
+    assert_eq!(reply.get_i32("nUpserted").ok(), Some(3), "{reply}");
+    let found = ask(
+        &mut server,
+        doc! {"find": "a", "sort": {"_id": 1}, "$db": "d"},
+    );
+    let rows = found.get_document("cursor").unwrap();
+    let rows = rows.get_array("firstBatch").unwrap().iter();
+    let times: Vec<_> = rows
+        .map(|row| row.as_document().unwrap().get_timestamp("t").unwrap())
+        .map(|time| (time.time, time.increment))
+        .collect();
+    assert!(times.is_sorted_by(|a, b| a < b), "{times:?}");
+    assert_eq!(times.len(), 3);
+}

@@ -8,7 +8,7 @@ use crate::args::{Arg, fields, object};
 use crate::error::{Error, Result};
 use crate::query::sort::Sort;
 use crate::query::{Expr, Scope, Survey, Vars};
-use crate::value::{Doc, DocBuf, Millis, Type, Val, Value, ValueRef, compare};
+use crate::value::{ClusterTime, Doc, DocBuf, Millis, Type, Val, Value, ValueRef, compare};
 
 /// Ranges. Each one includes its lower boundary and excludes the upper one.
 pub(super) struct Buckets {
@@ -171,7 +171,8 @@ fn parse_boundaries(option: Arg<'_>, context: &StageContext<'_>) -> Result<Vec<V
         let Some(constant) = expr.as_const() else {
             // A constant expression that cannot be evaluated reports its own error.
             if !expr.reads_document() {
-                expr.eval(Doc::EMPTY, &Vars::at(Millis(0)))?;
+                let time = ClusterTime::from_parts(0, 1);
+                expr.eval(Doc::EMPTY, &Vars::at(Millis(0)).with_cluster_time(time))?;
             }
             return Err(Error::location(
                 40191,

@@ -485,10 +485,11 @@ fn check_places(
     in_change_stream: bool,
     context: &StageContext<'_>,
 ) -> Result<()> {
-    if let (Some(first), false) = (rows.first(), context.is_over_same_rows()) {
-        check_input(first, context)?;
+    if !context.is_over_same_rows() {
+        rows.first()
+            .map_or(Ok(()), |first| check_input(first, context))?;
+        check_in_change_stream(rows, in_change_stream)?;
     }
-    check_in_change_stream(rows, in_change_stream)?;
     for row in rows {
         match (context.within, context.in_facet) {
             (Some(within), _) if !within.same_rows && !row.facts.in_sub => {

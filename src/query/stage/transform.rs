@@ -63,7 +63,8 @@ impl Transform {
                 }
                 // MongoDB parses all stages before it looks whether an update can have them.
                 Status::Ready(StageParser::Stages(parse)) => {
-                    let context = StageContext::new(scope, "", Some(""));
+                    // The stage is refused in any case: a target only needs a database that could be one.
+                    let context = StageContext::new(scope, "any", Some("any"));
                     parse(field.value, &context, &mut |_| {})?;
                 }
                 Status::Planned => {}
