@@ -100,6 +100,13 @@ fn check_special(database: &str, name: &str) -> Result<()> {
     if name.contains('$') {
         return invalid(format!("Invalid collection name: {name}"));
     }
+    let buckets = name.strip_prefix("system.buckets.");
+    if buckets.is_some_and(|of| !of.is_empty()) {
+        return Err(Error::new(
+            Code::IllegalOperation,
+            "Creation of a timeseries bucket collection without timeseries options is not allowed",
+        ));
+    }
     if is_system(name) && !is_known(database, name) {
         return invalid(format!("Invalid system namespace: {database}.{name}"));
     }
@@ -165,6 +172,7 @@ mod tests {
             ("d", long.as_str(), false, false, true),
             ("d", "system.x", false, false, true),
             ("d", "system.", false, false, true),
+            ("d", "system.buckets.a", false, false, true),
             ("d", "system.js", true, true, true),
             ("d", "system.users", true, true, true),
             ("d", "system.profile", true, false, true),

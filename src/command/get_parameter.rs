@@ -100,7 +100,7 @@ fn set(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             call.context.reaper.enable(is_true(value.as_ref()));
         }
         let was = call.context.parameters.set(parameter, value);
-        if single {
+        if single && was.as_ref().as_str() != Some("") {
             reply.put("was", was.as_ref());
         }
     }

@@ -360,6 +360,9 @@ impl Hello {
             .put_i32("minWireVersion", self.announced.min_wire_version)
             .put_i32("maxWireVersion", self.announced.max_wire_version)
             .put_bool("readOnly", false);
+        if let Some((parameter, value)) = context.parameters.get("automationServiceDescriptor") {
+            reply.put(parameter.name, value.as_ref());
+        }
         if !self.compressors.is_empty() {
             let mut names = reply.array("compression");
             for compressor in &self.compressors {

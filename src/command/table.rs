@@ -136,6 +136,7 @@ const ROWS: &[Command] = &[
     planned("reIndex"),
     planned("refineCollectionShardKey"),
     sessions::REFRESH.route(Forward),
+    planned("releaseMemory"),
     planned("removeQuerySettings"),
     planned("removeShard"),
     planned("removeShardFromZone"),

@@ -184,6 +184,10 @@ impl Parameters {
             ParameterKind::Verbosity => self.verbosity(),
             _ => self.values.lock().get(row)?.clone(),
         };
+        // A text that is empty is not set.
+        if value.as_ref().as_str() == Some("") {
+            return None;
+        }
         Some((parameter, value))
     }
 
