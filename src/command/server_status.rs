@@ -169,6 +169,15 @@ fn memory(_: &Context, out: &mut DocBuilder<'_>) {
 }
 
 fn metrics(context: &Context, out: &mut DocBuilder<'_>) {
+    let transactions = context.sessions.transactions();
+    let count = |counter: &AtomicUsize| counter.load(Ordering::Relaxed) as i64;
+    let mut expiry = out.doc("abortExpiredTransactions");
+    expiry
+        .put_i64("passes", count(&transactions.passes))
+        .put_i64("successfulKills", count(&transactions.expired))
+        // A transaction is never waited for.
+        .put_i64("timedOutKills", 0);
+    expiry.end();
     let mut commands = out.doc("commands");
     let unknown = context.counters.unknown_total();
     commands.put_i64("<UNKNOWN>", unknown.cast_signed());
@@ -200,6 +209,8 @@ fn metrics(context: &Context, out: &mut DocBuilder<'_>) {
         .put_i64("total", number(context.cursors.len()));
     open.end();
     cursor.end();
+    let conflicts = context.counters.conflicts().cast_signed();
+    out.doc("operation").put_i64("writeConflicts", conflicts);
     let mut ttl = out.doc("ttl");
     put_ttl(context, &mut ttl);
     ttl.end();

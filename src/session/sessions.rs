@@ -190,11 +190,13 @@ impl Sessions {
         &self.transactions
     }
 
-    /// Aborts the transactions that are meant and that no command uses now.
-    pub fn abort_where(&self, is_meant: impl Fn(&TransactionInfo) -> bool) {
-        for session in self.with_transactions() {
-            session.abort_if(&is_meant);
-        }
+    /// Aborts the transactions that are meant and that no command uses now. Returns how many.
+    pub fn abort_where(&self, is_meant: impl Fn(&TransactionInfo) -> bool) -> usize {
+        let sessions = self.with_transactions();
+        let aborted = sessions
+            .iter()
+            .filter(|session| session.abort_if(&is_meant));
+        aborted.count()
     }
 
     /// Returns whether the transaction with that number is open.

@@ -186,15 +186,16 @@ impl Session {
         }
     }
 
-    /// Aborts the transaction if it is meant and no command uses it.
-    pub(super) fn abort_if(&self, is_meant: impl Fn(&TransactionInfo) -> bool) {
+    /// Aborts the transaction if it is meant and no command uses it. Returns whether it did.
+    pub(super) fn abort_if(&self, is_meant: impl Fn(&TransactionInfo) -> bool) -> bool {
         let mut state = self.lock();
         if !matches!(&state.transaction, TransactionState::Open(open) if is_meant(&open.info)) {
-            return;
+            return false;
         }
         let aborted = std::mem::replace(&mut state.transaction, TransactionState::Aborted);
         drop(state);
         self.give_up(aborted);
+        true
     }
 }
 

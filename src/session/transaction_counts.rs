@@ -8,6 +8,9 @@ pub struct TransactionCounts {
     pub started: AtomicUsize,
     pub committed: AtomicUsize,
     pub aborted: AtomicUsize,
+    /// How often somebody looked for transactions that have lasted too long, and how many that ended.
+    pub passes: AtomicUsize,
+    pub expired: AtomicUsize,
     /// How many had ended when somebody last looked after what they leave behind.
     looked_at: AtomicUsize,
 }

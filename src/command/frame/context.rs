@@ -1,6 +1,7 @@
 //! What all commands share.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use dashmap::DashMap;
@@ -149,12 +150,17 @@ impl Context {
     /// it every second.
     pub fn forget_what_is_over(&self) {
         let (now, window) = (self.clock.now(), self.config.snapshot_window);
-        self.sessions.abort_where(|info| info.expires <= now);
+        let aborted = self.sessions.abort_where(|info| info.expires <= now);
         // Those that a command uses end with it.
-        self.operations.kill_where(|operation| {
+        let killed = self.operations.kill_where(|operation| {
             let transaction = operation.transaction;
             transaction.is_some_and(|info| info.expires <= now)
         });
+        let counts = self.sessions.transactions();
+        counts.passes.fetch_add(1, Ordering::Relaxed);
+        counts
+            .expired
+            .fetch_add(aborted + killed, Ordering::Relaxed);
         self.limit_versions(MAX_VERSIONS);
         if self.sessions.transactions().has_some_ended() {
             // One that was aborted without a command of its own has left its cursors behind.

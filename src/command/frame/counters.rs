@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Command;
 use crate::command::COMMANDS;
+use crate::error::{Code, Error};
 use crate::handler::Traffic;
 use crate::query::update::{Style, Update};
 use crate::wire::{CompressedMessage, Compressor};
@@ -29,6 +30,8 @@ pub struct Counters {
     compression: [[[AtomicU64; 2]; 2]; COMPRESSORS],
     /// By command, in the order of [`UPDATING`]. Such updates cost more than counting, too.
     update_forms: [[AtomicU64; 2]; UPDATING.len()],
+    /// The commands that have failed because another transaction had written first. They are rare.
+    conflicts: AtomicU64,
 }
 
 /// The compressors' numbers on the wire are below this.
@@ -94,6 +97,7 @@ impl Default for Counters {
             shards: (0..SHARDS).map(|_| shard()).collect(),
             compression: Default::default(),
             update_forms: Default::default(),
+            conflicts: AtomicU64::default(),
         }
     }
 }
@@ -158,8 +162,21 @@ impl Counters {
         self.command(shard, command, 0);
     }
 
-    pub(in crate::command) fn failed(&self, shard: usize, command: &'static Command) {
+    pub(in crate::command) fn failed(
+        &self,
+        shard: usize,
+        command: &'static Command,
+        error: &Error,
+    ) {
         self.command(shard, command, 1);
+        if error.code() == Code::WriteConflict {
+            self.conflicts.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns how many commands have failed because another transaction had written first.
+    pub(in crate::command) fn conflicts(&self) -> u64 {
+        self.conflicts.load(Ordering::Relaxed)
     }
 
     /// Counts a command that does not exist.

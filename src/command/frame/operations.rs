@@ -86,13 +86,16 @@ impl Operations {
         info.is_some()
     }
 
-    /// Kills the operations that match.
-    pub fn kill_where(&self, which: impl Fn(&OperationInfo) -> bool) {
+    /// Kills the operations that match. Returns how many were not killed before.
+    pub fn kill_where(&self, which: impl Fn(&OperationInfo) -> bool) -> usize {
+        let mut killed = 0;
         for info in &self.running {
             if which(&info) {
+                killed += usize::from(!info.killed.is_set());
                 info.killed.set();
             }
         }
+        killed
     }
 
     pub fn all(&self) -> Vec<Arc<OperationInfo>> {

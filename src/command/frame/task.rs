@@ -157,7 +157,9 @@ impl Work for RunningCommand {
                     true => transaction::labelled(error),
                     false => error,
                 };
-                self.context.counters.failed(self.shard, self.command);
+                self.context
+                    .counters
+                    .failed(self.shard, self.command, &error);
                 match self.unmet() {
                     Some(unmet) => reply::fail_and_tell(out, start, &error, |reply| {
                         unmet.put(self.command, reply);

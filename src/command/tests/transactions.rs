@@ -55,6 +55,12 @@ fn a_statement_ends_when_the_time_of_its_transaction_is_over() {
     let reply = finish(running);
     assert_eq!(code(&reply), Some(290), "{reply}");
     assert_eq!(context.sessions.transactions().open(), 0);
+    let status = ask(&mut server, doc! {"serverStatus": 1, "$db": "admin"});
+    let metrics = status.get_document("metrics").unwrap();
+    let expiry = metrics.get_document("abortExpiredTransactions").unwrap();
+    let names = ["passes", "successfulKills", "timedOutKills"];
+    let told = names.map(|name| expiry.get_i64(name).ok());
+    assert_eq!(told, [Some(2), Some(1), Some(0)], "{expiry}");
     let next = inside(doc! {"find": "c"}, session, false);
     assert_eq!(code(&ask(&mut server, next)), Some(251));
 }

@@ -151,7 +151,7 @@ impl LockedStatement {
     pub fn fail(self, context: &Context, shard: usize, error: Error, out: &mut Vec<u8>) {
         let start = out.len();
         transaction::finish(context, self.transaction, Err(&error));
-        context.counters.failed(shard, self.command);
+        context.counters.failed(shard, self.command, &error);
         reply::fail(out, start, &transaction::labelled(error));
         context.put_time(out, start);
     }

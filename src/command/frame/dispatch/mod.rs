@@ -216,7 +216,7 @@ fn attempt(
             other
         }
         Err(error) => {
-            context.counters.failed(shard, command);
+            context.counters.failed(shard, command, &error);
             let error = match request.body().has("autocommit") {
                 true => transaction::labelled(error),
                 false => error,
@@ -397,7 +397,7 @@ fn run(
     }
     if let (Err(error), Some(unmet)) = (&outcome, unmet) {
         let shard = Counters::shard(client.id);
-        context.counters.failed(shard, command);
+        context.counters.failed(shard, command, error);
         reply::fail_and_tell(out, start, error, |reply| unmet.put(command, reply));
         return Ok(Attempt::Replied);
     }
