@@ -246,7 +246,7 @@ impl<'a> Aggregate<'a> {
         let sources = EngineSources::new(catalog, call.read_point(), show_ts);
         let sources = sources.for_pipeline(
             Arc::clone(&context.ids),
-            context.host(),
+            context.machine(),
             context.config.writes_outside_lock,
             server,
             cosmos::weigh,

@@ -182,7 +182,7 @@ impl CurrentOpCaller {
     ) -> DocBuf {
         DocBuf::build(|doc| {
             doc.put_str("type", "op")
-                .put_str("host", &self.context.host())
+                .put_str("host", &self.context.machine())
                 .put_str("desc", &format!("conn{}", client.id))
                 .put_i64("connectionId", client.id.cast_signed())
                 .put_str("client", &client.address.to_string());
@@ -244,7 +244,7 @@ impl CurrentOpCaller {
     fn inactive_transaction(&self, info: &TransactionInfo) -> DocBuf {
         DocBuf::build(|doc| {
             doc.put_str("type", "idleSession")
-                .put_str("host", &self.context.host())
+                .put_str("host", &self.context.machine())
                 .put_str("desc", "inactive transaction");
             let clients = &self.context.clients;
             if let Some(client) = clients.get(&info.connection) {
@@ -273,7 +273,7 @@ impl CurrentOpCaller {
     ) -> DocBuf {
         DocBuf::build(|doc| {
             doc.put_str("type", "idleCursor")
-                .put_str("host", &self.context.host())
+                .put_str("host", &self.context.machine())
                 .put_str("ns", &info.namespace);
             if let Some(session) = &info.session {
                 doc.put_doc("lsid", session.to_doc().as_doc());
@@ -449,7 +449,30 @@ fn kill(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
 mod tests {
     use crate::command::tests::server::{ask, server};
     use crate::config::Config;
-    use bson::{Document, doc};
+    use bson::{Bson, Document, doc};
+
+    #[test]
+    fn reports_name_the_machine_alike() {
+        let mut server = server(Config::default());
+        ask(
+            &mut server,
+            doc! {"insert": "c", "documents": [{}], "$db": "admin"},
+        );
+        let status = ask(&mut server, doc! {"serverStatus": 1, "$db": "admin"});
+        let machine = status.get_str("host").unwrap();
+        for (on, stage) in [
+            (Bson::Int32(1), "$currentOp"),
+            ("c".into(), "$indexStats"),
+            ("c".into(), "$collStats"),
+        ] {
+            let stage = doc! {stage: {}};
+            let command = doc! {"aggregate": on, "pipeline": [stage], "cursor": {}, "$db": "admin"};
+            let reply = ask(&mut server, command);
+            let rows = reply.get_document("cursor").unwrap();
+            let row = rows.get_array("firstBatch").unwrap()[0].as_document();
+            assert_eq!(row.unwrap().get_str("host").ok(), Some(machine), "{reply}");
+        }
+    }
 
     #[test]
     fn times_have_three_digits_of_a_second() {

@@ -68,10 +68,7 @@ fn put_head(context: &Context, now: Millis, reply: &mut DocBuilder<'_>) {
         _ => "mongod",
     };
     reply
-        .put_str(
-            "host",
-            &format!("{}:{}", system::host_name(), context.config.port),
-        )
+        .put_str("host", &context.machine())
         .put_str("version", build_info::VERSION)
         .put_str("process", process);
     reply.array("service").push_str(process);

@@ -12,6 +12,7 @@ use super::cluster_time;
 use super::counters::Counters;
 use super::operations::Operations;
 use super::parameters::Parameters;
+use super::system;
 use super::system_collections::announce;
 use crate::auth::Users;
 use crate::clock::{Clock, monotonic};
@@ -219,6 +220,11 @@ impl Context {
             Topology::Standalone => Vars::at(now),
             _ => Vars::at(now).with_cluster_time(self.catalog.time().latest()),
         }
+    }
+
+    /// Returns the name of the machine, with the port. Reports say where they come from with it, as in mongod.
+    pub fn machine(&self) -> String {
+        format!("{}:{}", system::host_name(), self.config.port)
     }
 
     /// Returns the `HOST:PORT` under which others know the server.
