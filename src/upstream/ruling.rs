@@ -9,7 +9,7 @@ use super::relay::Relay;
 use super::rewrite::{self, CursorRules, Moment, ViewCursors, cursor_id, kill_cursor, written};
 use super::schema;
 use super::settings::RuleSettings;
-use super::statistics;
+use super::statistics::{self, WithFigures};
 use super::watch::{self, OpenStreams};
 use crate::error::Hangup;
 use crate::handler::Answer;
@@ -84,9 +84,10 @@ impl Ruling {
                 relay.count_rewritten();
             }
             let moment = self.moment();
-            if let Some(reply) = statistics::stage(settings, relay, &sent, &book).await {
-                return reply;
-            }
+            let sent = match statistics::with_figures(settings, relay, sent, &book).await? {
+                WithFigures::Reply(reply) => return Ok(reply),
+                WithFigures::Request(sent) => sent,
+            };
             let replaced = schema::Replaced::begin(settings, (&sent, &book), writing).await?;
             let reply = rewrite::run(relay, sent, &book, moment, cursors).await;
             let reply = replaced.end(reply).await?;

@@ -3,16 +3,17 @@
 //! Documents are counted anew, which is exact. The space that files and indexes take on disk is the cluster's business:
 //! there an ended document counts until it is deleted.
 
-use bson::{Bson, Document};
+use bson::{Bson, Document, doc};
 use bytes::Bytes;
 
 use super::ask::{Ask, Lost};
+use super::CollectionRules;
 use super::command_rules::CommandRules;
-use super::rewrite::Rulebook;
+use super::rewrite::{Rulebook, with_body, with_fields};
 use super::settings::{Measured, RuleSettings, is_physical_name};
 use crate::command::find;
 use crate::error::{Error, Result};
-use crate::value::{Doc, DocBuf, is_true};
+use crate::value::{ArrayBuilder, Doc, DocBuf, Value, ValueRef, is_true};
 use crate::wire::Request;
 
 /// Options of dataSize that ask for a part of the collection.
@@ -164,65 +165,124 @@ async fn validate(
     Ok(bytes(&found))
 }
 
-/// Runs an aggregate that begins with `$collStats`, if its collection has rules. Returns `None` for all others.
-pub async fn stage(
-    settings: &RuleSettings,
-    ask: &mut impl Ask,
-    request: &Request,
-    book: &CommandRules,
-) -> Option<Result<Bytes, Lost>> {
-    let body = request.body();
-    let first = body.first().filter(|first| first.name() == "aggregate")?;
-    let stages = body.get("pipeline").as_array()?;
-    let spec = stages.iter().next()?.value.as_doc()?;
-    let spec = spec.get("$collStats").as_doc()?;
-    let (database, collection) = (body.get("$db").as_str()?, first.value.as_str()?);
-    if book.rules(database, collection).is_none() {
-        return None;
-    }
-    Some(Box::pin(corrected_stage(settings, ask, request, book, spec)).await)
+/// What becomes of an aggregate.
+pub enum WithFigures {
+    Reply(Bytes),
+    /// It is still to be run, in this form.
+    Request(Request),
 }
 
-async fn corrected_stage(
+/// Puts the exact figures in the place of a leading `$collStats`, if its collection has rules. All other aggregates stay as they are.
+pub async fn with_figures(
+    settings: &RuleSettings,
+    ask: &mut impl Ask,
+    request: Request,
+    book: &CommandRules,
+) -> Result<WithFigures, Lost> {
+    let Some(stage) = leading_stage(&request) else {
+        return Ok(WithFigures::Request(request));
+    };
+    let rules = book.rules(&database(&request), &target(&request));
+    // An explain shows what the cluster runs.
+    if rules.is_none() || is_true(request.body().get("explain")) {
+        return Ok(WithFigures::Request(request));
+    }
+    let figures = figures(settings, ask, &request, stage, &rules);
+    Ok(match Box::pin(figures).await? {
+        Err(reply) => WithFigures::Reply(reply),
+        Ok(reply) if goes_on(&request) => WithFigures::Request(on_row(&request, &reply)),
+        Ok(reply) => WithFigures::Reply(bytes(&reply)),
+    })
+}
+
+/// Returns the `$collStats` with which an aggregate begins.
+fn leading_stage(request: &Request) -> Option<Doc<'_>> {
+    let body = request.body();
+    body.first().filter(|first| first.name() == "aggregate")?;
+    let stages = body.get("pipeline").as_array()?;
+    let stage = stages.iter().next()?.value.as_doc()?;
+    stage.get("$collStats").as_doc().map(|_| stage)
+}
+
+/// Returns whether the row of the statistics is not yet the first batch that the client wants.
+fn goes_on(request: &Request) -> bool {
+    let body = request.body();
+    let stages = body.get("pipeline").as_array().unwrap_or(Doc::EMPTY);
+    let batch = body.get("cursor").as_doc().unwrap_or(Doc::EMPTY);
+    stages.iter().nth(1).is_some() || batch.get("batchSize").as_f64() == Some(0.0)
+}
+
+/// Returns the cluster's reply to the stage alone, with the exact figures. If it is an error, it is returned as it is.
+async fn figures(
     settings: &RuleSettings,
     ask: &mut impl Ask,
     request: &Request,
-    book: &CommandRules,
-    spec: Doc<'_>,
-) -> Result<Bytes, Lost> {
+    stage: Doc<'_>,
+    rules: &CollectionRules,
+) -> Result<std::result::Result<Document, Bytes>, Lost> {
     let (database, collection) = (database(request), target(request));
-    let rules = book.rules(&database, &collection);
-    let stages = request.body().get("pipeline").as_array();
-    let rest = stages.unwrap_or(Doc::EMPTY).iter().skip(1);
-    if rest.count() > 0 || is_true(request.body().get("explain")) {
-        return Err(Error::not_implemented(
-            "$collStats with other stages or explain in front of a cluster, on a collection with a TTL,",
-        )
-        .into());
-    }
+    let mut stages = Vec::new();
+    let mut only = ArrayBuilder::begin(&mut stages);
+    only.push_doc(stage);
+    only.end();
+    let fields = [
+        ("pipeline", ValueRef::array(Doc::new(&stages))),
+        ("cursor", ValueRef::document(Doc::EMPTY)),
+    ];
     let now = settings.now();
-    let reply = ask.ask(request.clone()).await?;
-    let Some(mut reply_document) = good(&reply) else {
-        return Ok(reply);
+    let reply = ask
+        .ask(with_body(request, with_fields(request.body(), &fields)))
+        .await?;
+    let Some(mut answer) = good(&reply) else {
+        return Ok(Err(reply));
     };
-    let rows = reply_document
-        .get_document_mut("cursor")
-        .and_then(|cursor| cursor.get_array_mut("firstBatch"));
-    let Ok([Bson::Document(row)]) = rows.map(Vec::as_mut_slice) else {
+    let Some(row) = only_row(&mut answer) else {
         return Err(Error::not_implemented(
             "$collStats in front of a sharded cluster, on a collection with a TTL,",
         )
         .into());
     };
     let measured = settings
-        .measure(&database, &collection, &rules, now)
+        .measure(&database, &collection, rules, now)
         .await?;
     set(row, "count", measured.count);
     if let Ok(stats) = row.get_document_mut("storageStats") {
+        let spec = stage.get("$collStats").as_doc().unwrap_or(Doc::EMPTY);
         let scale = spec.get("storageStats").as_doc().map_or(1.0, scale_of);
         correct(stats, measured, scale);
     }
-    Ok(bytes(&reply_document))
+    Ok(Ok(answer))
+}
+
+/// Returns the only row of a reply, in which there is one for each shard.
+fn only_row(reply: &mut Document) -> Option<&mut Document> {
+    let cursor = reply.get_document_mut("cursor").ok()?;
+    match cursor.get_array_mut("firstBatch").ok()?.as_mut_slice() {
+        [Bson::Document(row)] => Some(row),
+        _ => None,
+    }
+}
+
+/// Returns the aggregate with its later stages, on a row that is known.
+fn on_row(request: &Request, reply: &Document) -> Request {
+    let body = request.body();
+    let cursor = reply.get_document("cursor");
+    let rows = cursor.and_then(|cursor| cursor.get_array("firstBatch"));
+    let rows = doc! {"$documents": {"$literal": rows.cloned().unwrap_or_default()}};
+    let mut stages = Vec::new();
+    let mut all = ArrayBuilder::begin(&mut stages);
+    all.push_doc(DocBuf::from(&rows).as_doc());
+    let later = body.get("pipeline").as_array().unwrap_or(Doc::EMPTY);
+    for stage in later.iter().skip(1) {
+        all.push(stage.value);
+    }
+    all.end();
+    let aggregate = Value::int32(1);
+    let fields = [
+        ("aggregate", aggregate.as_ref()),
+        ("pipeline", ValueRef::array(Doc::new(&stages))),
+    ];
+    with_body(request, with_fields(body, &fields))
 }
 
 /// Puts the exact figures into those of the cluster.

@@ -48,6 +48,8 @@ struct Cursor {
     with_ts: bool,
     /// The cluster may have read the rows before they are asked for, and so return a document that was deleted meanwhile.
     reads_ahead: bool,
+    /// What the cluster has not begun to read: it reads what matches when the first rows are asked for.
+    unread: Option<Document>,
     /// It was opened through the second Sundown. Drivers continue a cursor where they have opened it.
     switched: bool,
 }
@@ -242,6 +244,7 @@ impl Run {
             index_dropped: false,
             with_ts,
             reads_ahead: reads_ahead(command),
+            unread: rows.is_empty().then(|| filter.clone()),
             switched: self.switched,
         };
         cursor
@@ -264,6 +267,10 @@ impl Run {
             return Ok(());
         };
         self.model.begin();
+        if let Some(filter) = cursor.unread.take() {
+            let collection = self.model.get(&cursor.collection);
+            cursor.due.extend(collection.matching(&filter, cursor.with_ts));
+        }
         let is_elsewhere = cursor.switched != self.switched;
         if is_elsewhere {
             self.switch();

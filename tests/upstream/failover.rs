@@ -153,6 +153,31 @@ async fn the_primary_steps_down_and_drivers_see_no_error() {
     writers.finish(&client).await;
 }
 
+/// An index is built for it, and a member that is down cannot build one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_default_is_switched_on_while_a_member_is_down() {
+    let test = "a_default_is_switched_on_while_a_member_is_down";
+    let Some(mut cluster) = Cluster::start(Kind::Set(3), test).await else {
+        return;
+    };
+    let server = cluster.sundown().await;
+    let client = driver(&server, "w=majority&retryWrites=true").await;
+    let shop = client.database("shop");
+    let carts: Collection<Document> = shop.collection("carts");
+    carts.insert_one(doc! {"_id": 0}).await.unwrap();
+    let primary = node(&server).await;
+    let members = cluster.mongod().members.iter();
+    let mut members = members.map(|member| member.address.to_string());
+    let other = members.find(|member| *member != primary).unwrap();
+    cluster.mongod().kill(&other);
+    for default in [-1, 1_000] {
+        let change = shop.run_command(doc! {"collMod": "carts", "defaultTtl": default});
+        let changed = tokio::time::timeout(Duration::from_secs(60), change).await;
+        changed.expect("it waits for the member").unwrap();
+    }
+    assert_eq!(carts.count_documents(doc! {}).await.unwrap(), 1);
+}
+
 /// Statements of a transaction cannot be repeated on a new primary. The driver begins the transaction again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_transaction_that_loses_its_primary_is_repeated_by_the_driver() {

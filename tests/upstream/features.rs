@@ -149,3 +149,45 @@ async fn a_bulk_write_obeys_the_rules_or_is_unknown_to_the_cluster() {
         }
     }
 }
+
+/// So do shells and older drivers ask for sizes and counts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stages_behind_figures_see_exact_ones() {
+    let front = Front::start(Kind::Any, "stages_behind_figures_see_exact_ones").await;
+    let front = front.unwrap();
+    front.run(doc! {"create": "carts", "defaultTtl": 10}).await;
+    let both = [doc! {"_id": 1}, doc! {"_id": 2, "ttl": 60}];
+    front.carts().insert_many(both).await.unwrap();
+    front.clock.advance(10_000);
+    let carts = front.carts();
+    let aggregate = async |stages: Vec<Document>, batch: u32| {
+        crate::ttl::rows(carts.aggregate(stages).batch_size(batch).await).await
+    };
+    let grouped = vec![
+        doc! {"$collStats": {"storageStats": {}}},
+        doc! {"$group": {
+            "_id": null,
+            "count": {"$sum": "$storageStats.count"},
+            "size": {"$sum": "$storageStats.size"},
+            "indexes": {"$max": "$storageStats.nindexes"},
+        }},
+    ];
+    let size = doc! {"_id": 2, "ttl": 60}.to_vec().unwrap().len() as i32;
+    for batch in [0, 100] {
+        assert_eq!(
+            aggregate(grouped.clone(), batch).await,
+            [doc! {"_id": null, "count": 1, "size": size, "indexes": 1}]
+        );
+        let alone = aggregate(vec![doc! {"$collStats": {"count": {}}}], batch).await;
+        assert_eq!(alone.len(), 1);
+        assert_eq!(alone[0].get_i32("count").ok(), Some(1), "{alone:?}");
+        // The rules hold for what the other stages read.
+        let joined = doc! {"$lookup": {"from": "carts", "pipeline": [], "as": "all"}};
+        let only = doc! {"$project": {"_id": 0, "count": 1, "all": 1}};
+        let joined = vec![doc! {"$collStats": {"count": {}}}, joined, only];
+        assert_eq!(
+            aggregate(joined, batch).await,
+            [doc! {"count": 1, "all": [{"_id": 2, "ttl": 60}]}]
+        );
+    }
+}

@@ -79,17 +79,22 @@ pub(super) async fn prepare(
     if missing.is_empty() {
         return Ok(());
     }
-    let create = |indexes: &[Document]| doc! {"createIndexes": collection, "indexes": indexes};
-    match cluster.run(database, create(&missing)).await {
+    let mut create = doc! {"createIndexes": collection};
+    if cluster.kind().await?.replicated {
+        // Otherwise it waits for all members, also for one that is down.
+        create.insert("commitQuorum", "majority");
+    }
+    create.insert("indexes", &missing);
+    match cluster.run(database, create.clone()).await {
         // FerretDB says that hidden indexes are not supported yet. No other error makes the index visible.
         Err(error) if error.message().contains("hidden indexes") => {
             for index in &mut missing {
                 index.remove("hidden");
             }
-            cluster.run(database, create(&missing)).await?;
-            Ok(())
+            create.insert("indexes", missing);
+            cluster.run(database, create).await.map(drop)
         }
-        created => created.map(|_| ()),
+        created => created.map(drop),
     }
 }
 

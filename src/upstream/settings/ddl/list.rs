@@ -11,7 +11,8 @@ use crate::query::filter::Filter;
 use crate::ttl::IndexingMode;
 use crate::upstream::settings::physical::is_physical;
 use crate::upstream::settings::record::{SettingRecord, document, is_named, number, read_uuid};
-use crate::upstream::settings::{RuleSettings, SETTINGS_DATABASE};
+use crate::upstream::rewrite::check_database;
+use crate::upstream::settings::RuleSettings;
 use crate::upstream::{Ask, Lost};
 use crate::value::{Doc, DocBuf};
 use crate::wire::Request;
@@ -138,7 +139,7 @@ fn show_settings(row: &mut Document, setting: &SettingRecord) {
     }
 }
 
-/// `listDatabases`, without the one that holds the settings.
+/// `listDatabases`, without those that clients cannot reach. A router does not list `local` either.
 pub async fn list_databases(ask: &mut impl Ask, request: &Request) -> Result<Bytes, Lost> {
     let reply = ask.ask(request.clone()).await?;
     if !is_ok(&reply) {
@@ -151,12 +152,12 @@ pub async fn list_databases(ask: &mut impl Ask, request: &Request) -> Result<Byt
             let Some(row) = row.as_document() else {
                 return true;
             };
-            let is_own = is_named(row, SETTINGS_DATABASE);
-            if is_own {
+            let is_open = check_database(row.get_str("name").unwrap_or_default()).is_ok();
+            if !is_open {
                 let size = row.get("sizeOnDisk");
                 hidden += size.and_then(number).unwrap_or(0);
             }
-            !is_own
+            is_open
         });
     }
     for (name, unit) in [("totalSize", 1), ("totalSizeMb", 1_048_576)] {
