@@ -31,7 +31,7 @@ use crate::wire::Request;
 pub struct Cluster {
     client: Client,
     dialer: Dialer,
-    state: watch::Receiver<ClusterState>,
+    state: Arc<watch::Sender<ClusterState>>,
     /// The generation of the node that takes commands now, or 0: part of `state`, for every command to compare.
     current: Arc<AtomicU64>,
     /// Counts the [`Term`]s.
@@ -50,6 +50,8 @@ pub struct ClusterState {
     pub node: Option<Arc<ClusterNode>>,
     /// What the cluster was when a node could last take commands.
     pub kind: Option<ClusterKind>,
+    /// Changes are logged. At the start they are not: if the cluster refuses the login, that is all there is to tell.
+    is_logged: bool,
     /// How often the node has changed. The first node has number 1.
     generation: u64,
 }
@@ -58,6 +60,7 @@ pub struct ClusterState {
 #[derive(Debug, PartialEq, Eq)]
 pub struct ClusterNode {
     pub address: ServerAddress,
+    pub kind: ServerType,
     pub generation: u64,
 }
 
@@ -93,7 +96,11 @@ impl Cluster {
         let admin = cluster.client.database("admin");
         let asked = tokio::time::timeout(upstream.start_timeout, admin.run_command(status)).await;
         let problem = match asked {
-            Ok(Ok(_)) => return cluster.check_rights(upstream).await.map(|()| cluster),
+            Ok(Ok(_)) => {
+                cluster.check_rights(upstream).await?;
+                cluster.begin_log();
+                return Ok(cluster);
+            }
             Ok(Err(problem)) if is_refused(&problem) => {
                 return Err(format!(
                     "--upstream {}: the login is refused: {}",
@@ -107,7 +114,18 @@ impl Cluster {
             return Err(format!("--upstream {}: {problem}", upstream.uri));
         }
         warn!(cluster = %upstream.uri, problem, "upstream: the cluster cannot be reached yet");
+        cluster.begin_log();
         Ok(cluster)
+    }
+
+    /// Logs which node takes commands, and every change from now on.
+    fn begin_log(&self) {
+        self.state.send_modify(|state| {
+            state.is_logged = true;
+            if state.node.is_some() {
+                state.log();
+            }
+        });
     }
 
     /// Refuses to pass the clients' logins on if Sundown itself may not do anything: it keeps settings in the cluster.
@@ -132,7 +150,8 @@ impl Cluster {
             .map_err(|problem| format!("--upstream {}: {}", upstream.uri, problem.kind))?;
         let dialer = Dialer::new(&options, upstream.login)
             .map_err(|problem| format!("--upstream {}: {problem}", upstream.uri))?;
-        let (sender, state) = watch::channel(ClusterState::default());
+        let state = Arc::new(watch::Sender::new(ClusterState::default()));
+        let followed = Arc::clone(&state);
         options.app_name.get_or_insert_with(|| "sundown".into());
         let current = Arc::new(AtomicU64::new(0));
         let follower = Arc::clone(&current);
@@ -142,8 +161,11 @@ impl Cluster {
             if let SdamEvent::TopologyDescriptionChanged(event) = event {
                 let roles = roles_of(&event.new_description);
                 let same_roles = roles == roles_of(&event.previous_description);
-                sender.send_if_modified(|state| {
+                followed.send_if_modified(|state| {
                     let changed = state.follow(&event.new_description);
+                    if changed {
+                        state.log();
+                    }
                     if changed || !same_roles {
                         // Before anyone can reach the new node.
                         ended.fetch_add(1, Ordering::AcqRel);
@@ -224,7 +246,7 @@ impl Cluster {
 
     /// Waits for a node that takes commands.
     pub async fn node(&self, deadline: Instant) -> Result<Arc<ClusterNode>, Error> {
-        let mut state = self.state.clone();
+        let mut state = self.state.subscribe();
         let found = async {
             let found = state.wait_for(|state| state.node.is_some()).await;
             found.ok().and_then(|state| state.node.clone())
@@ -237,7 +259,7 @@ impl Cluster {
 
     /// Waits until another node takes commands, or for this long.
     pub async fn node_changes(&self, from: &ClusterNode, at_most: Duration) {
-        let mut state = self.state.clone();
+        let mut state = self.state.subscribe();
         let other = state.wait_for(|state| {
             let node = state.node.as_deref();
             node.is_some_and(|node| node.generation != from.generation)
@@ -345,9 +367,7 @@ impl ClusterState {
             .find(|server| Some(server.address()) == before.as_ref())
             .or(candidates.first());
         let Some(server) = chosen else {
-            if let Some(node) = self.node.take() {
-                warn!(node = %node.address, "upstream: no node takes commands");
-            }
+            self.node = None;
             return before.is_some();
         };
         self.kind = Some(ClusterKind {
@@ -361,13 +381,23 @@ impl ClusterState {
         if before.as_ref() == Some(server.address()) {
             return false;
         }
-        info!(node = %server.address(), kind = ?server.server_type(), "upstream: this node takes commands");
         self.generation += 1;
         self.node = Some(Arc::new(ClusterNode {
             address: server.address().clone(),
+            kind: server.server_type(),
             generation: self.generation,
         }));
         true
+    }
+
+    fn log(&self) {
+        match &self.node {
+            _ if !self.is_logged => {}
+            Some(node) => {
+                info!(node = %node.address, kind = ?node.kind, "upstream: this node takes commands");
+            }
+            None => warn!("upstream: no node takes commands"),
+        }
     }
 }
 
@@ -386,6 +416,7 @@ mod tests {
             let version = DocBuf::from(doc! {"processId": process, "counter": 6_i64});
             let node = ClusterNode {
                 address,
+                kind: ServerType::RsPrimary,
                 generation,
             };
             greeted.is_another(&node, version.as_doc())

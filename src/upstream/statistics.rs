@@ -6,8 +6,8 @@
 use bson::{Bson, Document, doc};
 use bytes::Bytes;
 
-use super::ask::{Ask, Lost};
 use super::CollectionRules;
+use super::ask::{Ask, Lost};
 use super::command_rules::CommandRules;
 use super::rewrite::{Rulebook, with_body, with_fields};
 use super::settings::{Measured, RuleSettings, is_physical_name};
@@ -242,9 +242,7 @@ async fn figures(
         )
         .into());
     };
-    let measured = settings
-        .measure(&database, &collection, rules, now)
-        .await?;
+    let measured = settings.measure(&database, &collection, rules, now).await?;
     set(row, "count", measured.count);
     if let Ok(stats) = row.get_document_mut("storageStats") {
         let spec = stage.get("$collStats").as_doc().unwrap_or(Doc::EMPTY);

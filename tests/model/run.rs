@@ -269,7 +269,9 @@ impl Run {
         self.model.begin();
         if let Some(filter) = cursor.unread.take() {
             let collection = self.model.get(&cursor.collection);
-            cursor.due.extend(collection.matching(&filter, cursor.with_ts));
+            cursor
+                .due
+                .extend(collection.matching(&filter, cursor.with_ts));
         }
         let is_elsewhere = cursor.switched != self.switched;
         if is_elsewhere {

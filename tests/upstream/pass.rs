@@ -77,7 +77,11 @@ async fn some_databases_and_commands_are_refused_by_name() {
         assert_eq!(code, 13);
         assert!(message.contains(database), "{message}");
     }
-    client.database("shop").create_collection("c").await.unwrap();
+    client
+        .database("shop")
+        .create_collection("c")
+        .await
+        .unwrap();
     let listed = client.list_database_names().await.unwrap();
     assert!(listed.contains(&"shop".to_owned()), "{listed:?}");
     for closed in ["local", "sundown"] {

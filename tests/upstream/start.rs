@@ -104,4 +104,20 @@ async fn a_refused_login_is_told_at_the_start() {
     let said = refusal(in_front_of(&uri)).await;
     assert!(said.contains("the login is refused"), "{said}");
     assert!(!said.contains("wrong"), "{said}");
+    // Nothing else is logged, neither here nor where the clients log in and Sundown has no user of its own.
+    let nobody = format!("mongodb://{}/", cluster.address());
+    let rows = [
+        (&uri, "own", "the login is refused"),
+        (&nobody, "clients", "needs a user of its own"),
+    ];
+    for (uri, login, word) in rows {
+        let ended = std::process::Command::new(env!("CARGO_BIN_EXE_sundown"))
+            .args(["--port", "0", "--upstream", uri, "--upstream-login", login])
+            .output()
+            .unwrap();
+        let said = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(1), "{said}");
+        assert!(said.contains(word), "{said}");
+        assert_eq!(said.trim_end().lines().count(), 1, "{said}");
+    }
 }

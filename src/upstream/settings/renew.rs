@@ -22,10 +22,15 @@ pub(super) struct SettingsCopy {
     pub settings: HashMap<String, Arc<SettingRecord>>,
     /// The version with which the settings of a collection were last seen to change.
     touched: HashMap<String, i64>,
+    /// The same for all collections that are not in `touched`.
+    others_touched: i64,
     /// There may be records that no version tells of: a Sundown that has begun a change may have died before it raised the
     /// version.
     is_incomplete: bool,
 }
+
+/// The number of collections whose last changes are remembered one by one.
+const TOUCHED: usize = 10_000;
 
 /// The number of collections that are looked at together.
 const TOGETHER: usize = 8;
@@ -78,6 +83,7 @@ impl Default for SettingsCopy {
             version: -1,
             settings: HashMap::new(),
             touched: HashMap::new(),
+            others_touched: i64::MIN,
             is_incomplete: false,
         }
     }
@@ -88,15 +94,14 @@ impl SettingsCopy {
     fn replace(&mut self, version: i64, all: HashMap<String, SettingRecord>) {
         let all = all.into_iter();
         let new: HashMap<_, _> = all.map(|(name, one)| (name, Arc::new(one))).collect();
-        for (name, known) in &self.settings {
-            if new.get(name) != Some(known) {
-                self.touched.insert(name.clone(), version);
-            }
-        }
-        for name in new.keys() {
-            if !self.settings.contains_key(name) {
-                self.touched.insert(name.clone(), version);
-            }
+        let old = &self.settings;
+        let gone_or_other = old
+            .iter()
+            .filter(|(name, known)| new.get(*name) != Some(known));
+        let come = new.iter().filter(|(name, _)| !old.contains_key(*name));
+        let names = gone_or_other.chain(come).map(|(name, _)| name.clone());
+        for name in names.collect::<Vec<_>>() {
+            self.touch(name, version);
         }
         self.version = version;
         self.settings = new;
@@ -106,14 +111,30 @@ impl SettingsCopy {
     /// Takes a record that this Sundown has written. Others learn of it with the next version.
     pub fn put(&mut self, setting: SettingRecord) {
         let namespace = setting.namespace.clone();
-        self.touched.insert(namespace.clone(), self.version + 1);
+        self.touch(namespace.clone(), self.version + 1);
         self.settings.insert(namespace, Arc::new(setting));
     }
 
     /// Takes it that this Sundown has removed a record.
     pub fn forget(&mut self, namespace: &str) {
-        self.touched.insert(namespace.to_owned(), self.version + 1);
+        self.touch(namespace.to_owned(), self.version + 1);
         self.settings.remove(namespace);
+    }
+
+    /// Notes that the settings of a collection change with this version, which is the latest. Names come and go, so when there are
+    /// too many, all collections count as changed.
+    fn touch(&mut self, namespace: String, version: i64) {
+        if self.touched.len() >= TOUCHED && !self.touched.contains_key(&namespace) {
+            self.touched.clear();
+            self.others_touched = version;
+        }
+        self.touched.insert(namespace, version);
+    }
+
+    /// Returns the version with which the settings of a collection last changed.
+    fn touched(&self, namespace: &str) -> i64 {
+        let known = self.touched.get(namespace);
+        known.copied().unwrap_or(self.others_touched)
     }
 }
 
@@ -126,7 +147,7 @@ impl Inner {
         let epoch = Epoch {
             generation: self.cache.generation(),
             version: copy.version,
-            touched: copy.touched.get(namespace).copied().unwrap_or(i64::MIN),
+            touched: copy.touched(namespace),
         };
         (copy.settings.get(namespace).cloned(), epoch)
     }
@@ -262,5 +283,33 @@ impl Inner {
             self.cache
                 .put(namespace, &rules, Arc::new(found), epoch, until);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_changed_is_remembered_within_a_bound() {
+        let mut copy = SettingsCopy::default();
+        copy.replace(1, HashMap::new());
+        assert_eq!(copy.touched("d.c"), i64::MIN);
+        for name in 0..TOUCHED {
+            copy.put(SettingRecord::new(&format!("d.{name}")));
+            copy.forget(&format!("d.{name}"));
+        }
+        assert_eq!((copy.touched("d.0"), copy.touched("d.c")), (2, i64::MIN));
+        copy.version = 5;
+        copy.put(SettingRecord::new("d.0"));
+        assert_eq!((copy.touched("d.0"), copy.touched("d.1")), (6, 2));
+        // One too many: whatever was found out before counts as outdated.
+        copy.put(SettingRecord::new("d.c"));
+        assert_eq!(copy.touched.len(), 1);
+        for name in ["d.0", "d.1", "d.c", "d.d"] {
+            assert_eq!(copy.touched(name), 6);
+        }
+        copy.replace(8, HashMap::new());
+        assert_eq!((copy.touched("d.c"), copy.touched("d.1")), (8, 6));
     }
 }

@@ -25,7 +25,8 @@ pub enum Expect {
     Some(usize, Vec<Document>),
     /// Groups: `_id` and numbers.
     Groups(Vec<Document>),
-    Distinct(Vec<Bson>),
+    /// Values, and whether a null may be among them.
+    Distinct(Vec<Bson>, bool),
     Write {
         n: i64,
         modified: Option<i64>,

@@ -7,6 +7,7 @@ use super::super::matcher::leaves;
 use super::super::order::by_sort;
 use super::super::state::{self, Collection, Model};
 use super::{Expect, filter, names_ts};
+use crate::support::world::genuine_cluster;
 
 /// Returns whether the hint of a find names an index that does not exist.
 pub fn bad_hint(collection: Option<&Collection>, command: &Document) -> bool {
@@ -81,10 +82,16 @@ pub(super) fn distinct(model: &Model, name: &str, command: &Document) -> Expect 
         .iter()
         .flat_map(|(_, seen)| leaves(seen, key))
         .flatten();
-    Expect::Distinct(state::distinct(values.flat_map(|value| match value {
+    let values = values.flat_map(|value| match value {
         Bson::Array(array) => array,
         value => vec![value],
-    })))
+    });
+    // A genuine mongod reads the keys of an index, which has a null for a missing field (SERVER-14832).
+    let indexes = &model.get(name).indexes;
+    let mut keys = indexes.iter().map(|index| index.spec.get_document("key"));
+    let has_index = keys.any(|fields| fields.is_ok_and(|fields| fields.contains_key(key)));
+    let or_null = genuine_cluster().is_some() && has_index;
+    Expect::Distinct(state::distinct(values), or_null)
 }
 
 /// Returns the skip and the limit.

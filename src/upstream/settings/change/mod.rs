@@ -41,6 +41,9 @@ use crate::upstream::{CollectionRules, DateRule, Former};
 /// How far ahead an old rule is stopped, at least. Writing the record must take less time.
 const AHEAD: Duration = Duration::from_millis(50);
 
+/// Names beyond this many are forgotten when no change of them is under way.
+const QUEUES: usize = 1_000;
+
 /// An announced change of one collection's settings. Dropping it withdraws the announcement.
 pub(super) struct SettingChange {
     inner: Arc<Inner>,
@@ -75,6 +78,10 @@ impl Inner {
         collection: &str,
     ) -> Result<SettingChange> {
         let namespace = format!("{database}.{collection}");
+        if self.queues.len() >= QUEUES {
+            // Whoever waits there, or has had its turn, has a reference.
+            self.queues.retain(|_, queue| Arc::strong_count(queue) > 1);
+        }
         let queue = Arc::clone(&self.queues.entry(namespace.clone()).or_default());
         let queue = queue.lock_owned().await;
         self.hold_lease().await?;
