@@ -10,14 +10,11 @@ use super::CollectionRules;
 use super::ask::{Ask, Lost};
 use super::command_rules::CommandRules;
 use super::rewrite::{Rulebook, with_body, with_fields};
-use super::settings::{Measured, RuleSettings, is_physical_name};
+use super::settings::{Measured, MeasuredPart, RuleSettings, is_physical_name};
 use crate::command::find;
 use crate::error::{Error, Result};
 use crate::value::{ArrayBuilder, Doc, DocBuf, Value, ValueRef, is_true};
 use crate::wire::Request;
-
-/// Options of dataSize that ask for a part of the collection.
-const PARTS: [&str; 5] = ["keyPattern", "min", "max", "maxSize", "maxObjects"];
 
 /// Runs the command.
 pub async fn run(
@@ -61,27 +58,38 @@ async fn data_size(
     request: Request,
 ) -> Result<Bytes, Lost> {
     let named = target(&request);
-    let (database, collection) = named.split_once('.').unwrap_or((&named, ""));
+    let split = named
+        .split_once('.')
+        .filter(|(database, _)| !database.is_empty());
+    let Some((database, collection)) = split else {
+        // The cluster says what is wrong with it.
+        return ask.ask(request).await;
+    };
     super::rewrite::check_database(database)?;
     let rules = settings.rules(database, collection).await?;
     if rules.is_none() {
         return ask.ask(request).await;
-    }
-    let part = PARTS.iter().find(|part| request.body().has(part));
-    if let Some(part) = part {
-        return Err(Error::not_implemented(format!(
-            "dataSize with '{part}' in front of a cluster, on a collection with a TTL,"
-        ))
-        .into());
     }
     let now = settings.now();
     let reply = ask.ask(request.clone()).await?;
     let Some(mut sizes) = good(&reply) else {
         return Ok(reply);
     };
-    let measured = settings.measure(database, collection, &rules, now).await?;
+    let (measured, is_over) = match MeasuredPart::of(request.body()) {
+        None => {
+            let all = settings.measure(database, collection, &rules, now).await?;
+            (all, false)
+        }
+        Some(part) => {
+            let part = settings.measure_part(database, collection, &rules, now, &part);
+            part.await?
+        }
+    };
     set(&mut sizes, "size", measured.bytes);
     set(&mut sizes, "numObjects", measured.count);
+    if !is_over {
+        sizes.remove("maxReached");
+    }
     Ok(bytes(&sizes))
 }
 

@@ -191,3 +191,102 @@ async fn stages_behind_figures_see_exact_ones() {
         );
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn parts_of_a_collection_are_measured() {
+    let front = Front::start(Kind::Any, "parts_of_a_collection_are_measured").await;
+    let front = front.unwrap();
+    front.run(doc! {"create": "carts", "defaultTtl": 10}).await;
+    let index = |key: Document, name: &str| doc! {"key": key, "name": name};
+    let mut sparse = index(doc! {"x": 1}, "x");
+    sparse.insert("sparse", true);
+    let indexes = [sparse, index(doc! {"x": 1, "y": -1}, "xy")];
+    front
+        .run(doc! {"createIndexes": "carts", "indexes": indexes.to_vec()})
+        .await;
+    let keys = [(1, 1), (1, 2), (2, 1), (3, 1), (3, 2)];
+    let rows = (1..).zip(keys).map(|(id, (x, y))| {
+        let ttl = if id == 3 { 5 } else { 60 };
+        doc! {"_id": id, "x": x, "y": y, "ttl": ttl}
+    });
+    let rows: Vec<Document> = rows.collect();
+    let each = rows[0].to_vec().unwrap().len() as i64;
+    front.carts().insert_many(rows).await.unwrap();
+    front.clock.advance(5_000);
+    let parts = [
+        (doc! {"min": {"_id": 2}, "max": {"_id": 5}}, 2),
+        (
+            doc! {"keyPattern": {"x": 1}, "min": {"x": 1}, "max": {"x": 3}},
+            2,
+        ),
+        // Within an index a descending field begins with its largest value.
+        (
+            doc! {"keyPattern": {"x": 1}, "min": {"x": 1}, "max": {"x": 3, "y": 1}},
+            3,
+        ),
+        (
+            doc! {"keyPattern": {"x": 1}, "min": {"x": 3}, "max": {"x": 1}},
+            0,
+        ),
+        (doc! {"min": {}, "max": {}}, 4),
+        (doc! {"maxObjects": 2}, -3),
+        (doc! {"maxSize": each}, -2),
+        (doc! {"maxObjects": 4, "maxSize": each * 4}, 4),
+    ];
+    for (part, count) in parts {
+        let mut command = doc! {"dataSize": "shop.carts"};
+        command.extend(part.clone());
+        let reply = front.run(command).await;
+        let number = |name: &str| match reply.get(name) {
+            Some(bson::Bson::Int32(n)) => i64::from(*n),
+            Some(bson::Bson::Int64(n)) => *n,
+            other => panic!("{part}: {other:?}"),
+        };
+        assert_eq!(
+            reply.contains_key("maxReached"),
+            count < 0,
+            "{part}: {reply}"
+        );
+        let count = i64::abs(count);
+        assert_eq!(number("numObjects"), count, "{part}");
+        assert_eq!(number("size"), count * each, "{part}");
+    }
+    let unknown =
+        doc! {"dataSize": "shop.carts", "keyPattern": {"y": 1}, "min": {"y": 1}, "max": {"y": 2}};
+    assert!(front.db.run_command(unknown).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn errors_show_nothing_hidden() {
+    let front = Front::start(Kind::Any, "errors_show_nothing_hidden").await;
+    let front = front.unwrap();
+    front.run(doc! {"create": "carts", "defaultTtl": 10}).await;
+    front
+        .carts()
+        .insert_one(doc! {"_id": 1, "a": 5})
+        .await
+        .unwrap();
+    // Sundown's own indexes do not exist for clients.
+    let hints = ["no such index", "_sundown_own", "_sundown_default"];
+    let hinted = hints.map(|hint| doc! {"find": "carts", "filter": {"a": 5}, "hint": hint});
+    let near = doc! {"find": "carts", "filter": {"at": {"$near": [0, 0]}}};
+    let roots = ["$a", "$missing"].map(|root| {
+        doc! {"aggregate": "carts", "pipeline": [{"$replaceWith": root}], "cursor": {}}
+    });
+    let inner = doc! {"aggregate": "carts", "pipeline": [
+        {"$lookup": {"from": "carts", "pipeline": [{"$replaceWith": "$a"}], "as": "all"}},
+    ], "cursor": {}};
+    for command in hinted.into_iter().chain([near, inner]).chain(roots) {
+        let error = front.db.run_command(command.clone()).await.unwrap_err();
+        let error = error.to_string();
+        assert!(!error.contains("_sundown"), "{command}: {error}");
+    }
+    let update = doc! {"q": {"a": 5}, "u": {"$set": {"b": 1}}, "hint": "_sundown_own"};
+    let update = doc! {"update": "carts", "updates": [update]};
+    let failed = front.db.run_command(update).await;
+    let shown = failed.map_or_else(|error| error.to_string(), |reply| reply.to_string());
+    assert!(
+        shown.contains("hint") && !shown.contains("_sundown"),
+        "{shown}"
+    );
+}

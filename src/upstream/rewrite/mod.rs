@@ -14,6 +14,7 @@ mod change;
 mod cursors;
 mod cut;
 mod delete;
+mod error_text;
 mod explain;
 mod fields;
 mod filter;

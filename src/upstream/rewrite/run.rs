@@ -21,8 +21,8 @@ use super::rulebook::NO_RULES;
 use super::takeover::Takeover;
 use super::unfiltered::remember_row;
 use super::{
-    Moment, Rulebook, Visibility, aggregate, bulk_write, delete, explain, find_and_modify, insert,
-    reads, update,
+    Moment, Rulebook, Visibility, aggregate, bulk_write, delete, error_text, explain,
+    find_and_modify, insert, reads, update,
 };
 
 /// Why a command has no reply of its own.
@@ -75,7 +75,7 @@ pub async fn run_on_one<A: Ask>(
 
 fn replied(outcome: Result<Bytes, Stop>) -> Result<Bytes, Lost> {
     match outcome {
-        Ok(reply) | Err(Stop::Reply(reply)) => Ok(reply),
+        Ok(reply) | Err(Stop::Reply(reply)) => Ok(error_text::shown(reply)),
         Err(Stop::Lost(lost)) => Err(lost),
         Err(Stop::Refused(error)) => {
             let mut reply = Vec::new();

@@ -53,7 +53,7 @@ use crate::clock::{Clock, Millis, monotonic};
 use crate::error::Result;
 use crate::value::{ArrayBuilder, Doc, DocBuf};
 
-pub use figures::Measured;
+pub use figures::{Measured, MeasuredPart};
 pub use in_flight::{WriteGate, WriteInFlight};
 pub use physical::{is_physical, is_physical_name};
 pub use status::SettingsStatus;

@@ -21,6 +21,9 @@ use crate::upstream::{Ask, DateRule, Lost};
 use crate::value::{Doc, DocBuf};
 use crate::wire::Request;
 
+/// What only Sundown knows.
+const OURS: &[&str] = &["defaultTtl", "indexingPolicy"];
+
 /// What the request says about settings.
 #[derive(Default)]
 struct CollModArgs {
@@ -59,11 +62,18 @@ pub async fn coll_mod(
     }
     let mut change = settings.0.begin(database, name).await?;
     if change.found.shape == NameKind::Missing {
+        // The cluster says so, or what else is wrong.
+        let rest = rewritten(request, |name, _, _| OURS.contains(&name));
+        let reply = ask.ask(rest).await?;
         change.end().await?;
-        return Err(Lost::from(Error::new(
-            Code::NamespaceNotFound,
-            "ns does not exist",
-        )));
+        return match is_ok(&reply) {
+            // It has come at this moment.
+            true => Err(Lost::from(Error::new(
+                Code::NamespaceNotFound,
+                "ns does not exist",
+            ))),
+            false => Ok(reply),
+        };
     }
     let plan = match wanted.plan(change.setting(), &change.found) {
         Ok(plan) => plan,
@@ -174,7 +184,7 @@ impl CollModArgs {
             _ => None,
         };
         Ok(rewritten(request, |name, value, out| match name {
-            "defaultTtl" | "indexingPolicy" => true,
+            ours if OURS.contains(&ours) => true,
             "index" if plan.is_virtual => true,
             "index" if plan.default.is_some() => {
                 // The expiry is the default and not the index's. The rest is for the cluster.
