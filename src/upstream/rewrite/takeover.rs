@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::error::Code;
+use crate::error::{Code, Error};
 use crate::upstream::{Ask, CollectionRules};
 use crate::value::{Doc, DocBuf, Millis, Type, ValueRef};
 use crate::wire::Request;
@@ -223,13 +223,11 @@ fn holder(error: Doc<'_>) -> Option<DocBuf> {
 fn first_error(reply: Doc<'_>) -> Option<Bytes> {
     let errors = reply.get("writeErrors").as_array()?;
     let error = errors.first()?.value.as_doc()?;
-    let failed = DocBuf::build(|out| {
-        out.put_f64("ok", 0.0);
-        for elem in error.iter().filter(|elem| elem.name() != "index") {
-            out.put(elem.name(), elem.value);
-        }
-    });
-    Some(failed.into_bytes().into())
+    let code = error.get("code").as_i32().unwrap_or_default();
+    let text = error.get("errmsg").as_str().unwrap_or_default();
+    let mut reply = Vec::new();
+    Error::new(Code::numbered(code), text).write_reply(&mut reply);
+    Some(reply.into())
 }
 
 /// Returns whether a command is part of a transaction.
