@@ -250,13 +250,16 @@ impl RuleSettings {
     /// Sundown does not know.
     pub async fn has_settings(&self, database: &str) -> Result<bool> {
         self.0.hold_lease().await?;
-        Ok(!self.0.names_in(database).is_empty())
+        let copy = self.0.copy.read();
+        let mut settings = copy.settings.values();
+        Ok(settings.any(|one| one.may_matter() && is_in(&one.namespace, database)))
     }
 
     /// Returns whether a collection of any database has or had settings.
     pub async fn has_settings_anywhere(&self) -> Result<bool> {
         self.0.hold_lease().await?;
-        Ok(!self.0.copy.read().settings.is_empty())
+        let copy = self.0.copy.read();
+        Ok(copy.settings.values().any(|one| one.may_matter()))
     }
 
     /// Tells the other Sundowns that this one leaves, so that no change waits for it. Rules are refused from then on.
@@ -408,6 +411,11 @@ impl Inner {
             ))
         })
     }
+}
+
+fn is_in(namespace: &str, database: &str) -> bool {
+    let named = namespace.split_once('.');
+    named.is_some_and(|(named, _)| named == database)
 }
 
 /// Returns the array of all these stages.

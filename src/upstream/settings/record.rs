@@ -78,6 +78,12 @@ impl SettingRecord {
             && self.dates.is_none()
     }
 
+    /// Returns whether the collection has or had settings, or may be getting some. The record of any other collection that was
+    /// ever looked at for a change stays, and says nothing.
+    pub fn may_matter(&self) -> bool {
+        !self.is_empty() || self.next.is_some()
+    }
+
     /// Returns the settings that belong to the collection with this UUID: those of another collection of the name are void.
     pub fn of(&self, uuid: Option<[u8; 16]>) -> Option<&Self> {
         match (&self.arriving, uuid) {

@@ -17,6 +17,20 @@ async fn a_collection_without_settings_has_no_rules() {
 }
 
 #[tokio::test]
+async fn a_change_that_sets_nothing_leaves_no_settings() {
+    let cluster = TestCluster::start().await;
+    cluster.run(doc! {"create": "c"}).await;
+    let settings = cluster.settings(LONG);
+    let db = &cluster.database;
+    let mut change = settings.0.begin(db, "c").await.unwrap();
+    assert!(settings.has_settings(db).await.unwrap());
+    assert!(settings.has_settings_anywhere().await.unwrap());
+    change.end().await.unwrap();
+    assert!(!settings.has_settings(db).await.unwrap());
+    assert!(!settings.has_settings_anywhere().await.unwrap());
+}
+
+#[tokio::test]
 async fn ttl_indexes_on_dates_are_rules() {
     let cluster = TestCluster::start().await;
     let settings = cluster.settings(LONG);
