@@ -15,7 +15,7 @@ use crate::{
         filter::{CompareOp, Comparison, Members, Test, TypeSet},
         pattern::Pattern,
     },
-    value::{Type, Value, ValueRef},
+    value::{Doc, Type, Value, ValueRef},
 };
 
 /// How much a predicate narrows a scan. Later variants are preferred.
@@ -94,7 +94,9 @@ pub fn of_test(test: &Test, path_facts: PathFacts) -> Result<Option<PathBounds>>
         Test::Regex(pattern) => of_pattern(pattern).map(Some),
         Test::Type(types) => of_types(*types),
         Test::Mod(_) => of_types(TypeSet::of(&[Type::Int32])),
-        Test::Exists | Test::Size(_) | Test::Bits(_) => Ok(None),
+        // A missing field is null in the index, so every key may be that of a field that exists.
+        Test::Exists => Ok(Some(everything())),
+        Test::Size(_) | Test::Bits(_) => Ok(None),
         Test::ElemObject(_) | Test::ElemValue(_) => Ok(None),
     }
 }
@@ -104,6 +106,13 @@ pub fn of_negation(test: &Test, path_facts: PathFacts) -> Result<Option<PathBoun
     let points = match test {
         Test::Exists => {
             return Ok((!path_facts.digits).then(|| point(ValueRef::NULL)));
+        }
+        // A missing field passes.
+        Test::Compare(comparison) if has_exact_range(comparison) && !path_facts.digits => {
+            match of_comparison(comparison, path_facts)? {
+                Some(range) => Some(range.intervals),
+                None => None,
+            }
         }
         Test::Compare(comparison) if comparison.op == CompareOp::Eq => {
             value_points(comparison.value.as_ref(), path_facts)?
@@ -146,6 +155,23 @@ pub fn lowest() -> IntervalEnd {
 
 pub fn highest() -> IntervalEnd {
     IntervalEnd::new(ValueRef::new(Type::MaxKey, &[]), true)
+}
+
+fn everything() -> PathBounds {
+    PathBounds {
+        intervals: vec![Interval::new(lowest(), highest())],
+        kind: BoundKind::Wide,
+    }
+}
+
+/// Returns whether the range of an order comparison holds the keys of the values that pass it, and no other key.
+fn has_exact_range(comparison: &Comparison) -> bool {
+    let value = comparison.value.as_ref();
+    let ordered = match value.ty() {
+        Type::String | Type::Bool | Type::Date | Type::ObjectId | Type::Timestamp => true,
+        _ => value.as_num().is_some_and(|number| !number.is_nan()),
+    };
+    comparison.op != CompareOp::Eq && ordered
 }
 
 fn point(value: ValueRef<'_>) -> PathBounds {
@@ -231,15 +257,32 @@ fn of_comparison(comparison: &Comparison, path_facts: PathFacts) -> Result<Optio
             false => Ok(value_points(value, path_facts)?.map(points)),
         };
     }
+    let is_upper = matches!(op, CompareOp::Lt | CompareOp::Lte);
+    if let Some(array) = value.as_array() {
+        return range(vec![array_range(array, value, is_upper)]).map(Some);
+    }
     let Some((lowest, highest)) = bracket(value.ty()) else {
         return Ok(None);
     };
     let end = IntervalEnd::new(value, !strict);
-    let interval = match op {
-        CompareOp::Lt | CompareOp::Lte => Interval::new(lowest, end),
-        _ => Interval::new(end, highest),
+    let interval = match is_upper {
+        true => Interval::new(lowest, end),
+        false => Interval::new(end, highest),
     };
     range(vec![interval]).map(Some)
+}
+
+/// Returns the keys of arrays on one side of an array. The key is the first element of such an array, which is on the same
+/// side of the first element or equal to it, or the array itself if it is an element of another array.
+fn array_range(array: Doc<'_>, value: ValueRef<'_>, is_upper: bool) -> Interval {
+    let first = array.first().map_or(ValueRef::UNDEFINED, |elem| elem.value);
+    let ends = [first, value].map(|value| IntervalEnd::new(value, true));
+    let [first, whole] = ends;
+    let first_is_lower = first.key() < whole.key();
+    match is_upper {
+        true => Interval::new(lowest(), if first_is_lower { whole } else { first }),
+        false => Interval::new(if first_is_lower { first } else { whole }, highest()),
+    }
 }
 
 /// Returns the lowest and the highest end of a type's values, for the types whose ranges an index can serve.
@@ -287,6 +330,10 @@ fn of_types(types: TypeSet) -> Result<Option<PathBounds>> {
         Type::Date,
         Type::Timestamp,
     ];
+    // An array shows its elements.
+    if types.has(Type::Array) {
+        return Ok(Some(everything()));
+    }
     if types.without(SIMPLE) != TypeSet::default() {
         return Ok(None);
     }

@@ -50,7 +50,7 @@ pub fn plan<'f>(
     }
     let predicates = Predicates::of(root)?;
     if hinted.is_none()
-        && let Some(plan) = by_id(root, &predicates, sort)?
+        && let Some(plan) = alone_by_id(root, &predicates, sort)?
     {
         return Ok(plan);
     }
@@ -69,7 +69,7 @@ pub fn plan<'f>(
     }
     // There is no ordered index of `_id`s. A hint on `_id` then leads to the map of `_id`s, or to a scan of the collection.
     if hinted == Some(Hinted::Ids)
-        && let Some(plan) = by_id(root, &predicates, sort)?
+        && let Some(plan) = alone_by_id(root, &predicates, sort)?
     {
         return Ok(plan);
     }
@@ -83,6 +83,20 @@ fn collection<'f>(direction: ScanDirection, sort: &[SortKey<'_>]) -> Plan<'f> {
         exact: false,
         explained: Vec::new(),
     }
+}
+
+/// Returns the plan by `_id` for a whole filter. Explain names no index if the filter asks for one `_id` only.
+fn alone_by_id<'f>(
+    root: &'f FilterNode,
+    predicates: &Predicates<'f>,
+    sort: &[SortKey<'_>],
+) -> Result<Option<Plan<'f>>> {
+    let is_one = matches!(root, FilterNode::Field(field) if matches!(field.test, Test::Compare(_)));
+    let mut plan = by_id(root, predicates, sort)?;
+    if let Some(plan) = plan.as_mut().filter(|_| is_one) {
+        plan.explained.clear();
+    }
+    Ok(plan)
 }
 
 /// Returns the plan for `_id` equal to one value or to one of several. No other access is quicker.
@@ -107,10 +121,6 @@ fn by_id<'f>(
         interrupt::tick(1)?;
         keys.push(key::with(value.as_ref(), <[u8]>::to_vec));
     }
-    let only = match root {
-        FilterNode::Field(field) => Some(&field.test),
-        _ => None,
-    };
     let whole = match root {
         FilterNode::And(parts) => parts.get(part),
         root => Some(root),
@@ -125,11 +135,8 @@ fn by_id<'f>(
         // A single document is in any order.
         sort_covered: values.len() <= 1 || sort.is_empty(),
         access: AccessPath::Ids(keys),
-        exact: only.is_some(),
-        explained: match only {
-            Some(Test::Compare(_)) => Vec::new(),
-            _ => vec![explained],
-        },
+        exact: matches!(root, FilterNode::Field(_)),
+        explained: vec![explained],
     }))
 }
 
@@ -179,8 +186,7 @@ fn by_alternatives<'f>(
     let Some(branches) = branches else {
         return Ok(None);
     };
-    let mut accesses = Vec::new();
-    let mut explained = Vec::new();
+    let mut plans = Vec::new();
     for branch in branches
         .iter()
         .filter(|branch| !matches!(branch, FilterNode::False))
@@ -194,6 +200,16 @@ fn by_alternatives<'f>(
                 _ => return Ok(None),
             },
         };
+        plans.push(plan);
+    }
+    // As in mongod: first the look-ups by `_id`, then the indexes, the oldest first.
+    plans.sort_by_key(|plan| match &plan.access {
+        AccessPath::IndexScan(scan) => Some(scan.number),
+        _ => None,
+    });
+    let mut accesses = Vec::new();
+    let mut explained = Vec::new();
+    for plan in plans {
         accesses.push(plan.access);
         explained.extend(plan.explained);
     }

@@ -29,8 +29,8 @@ pub type Entry = SmallVec<[u8; 24]>;
 const ID_BYTES: usize = size_of::<u64>();
 
 /// The number of an index within its collection. Numbers are never reused, so the builder of an index notices when it is
-/// dropped, even if another index has taken its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// dropped, even if another index has taken its name. Older indexes have smaller numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IndexNumber(pub u64);
 
 /// How far a new index is filled.
