@@ -9,6 +9,7 @@ use super::write::{self, Selecting};
 use super::{Access, Call, Command, Flags, Needs, Outcome, collection_uuid};
 use crate::args;
 use crate::auth::Action;
+use crate::engine::distinct::DistinctIndex;
 use crate::engine::plan::Hint;
 use crate::error::{Error, Result};
 use crate::interrupt;
@@ -41,6 +42,7 @@ pub(super) struct Distinct<'a> {
 /// Collects the values at a path.
 pub(super) struct Values {
     path: Path,
+    index: Option<DistinctIndex>,
     /// The time of the snapshot that is read, for the reply.
     time: Option<Value>,
     distinct: DistinctValues,
@@ -60,6 +62,13 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let mut values = Values::new(distinct.key);
     let snapshot = call.snapshot.as_deref();
     values.time = snapshot.map(|snapshot| cursor::timestamp(snapshot.time()));
+    if distinct.filter.is_none() && distinct.hint.is_none() {
+        let at = call.read_point();
+        let catalog = &call.context.catalog;
+        values.index = catalog
+            .get_at(call.database(), collection, at)?
+            .and_then(|collection| DistinctIndex::on(&collection, &values.path, at));
+    }
     let selecting = Selecting::plain(distinct.filter, distinct.hint);
     let (mut selection, _) = selecting.parse(&call.vars(), |_| Ok(()))?;
     selection.names_ts |= call.context.config.expose_ts || values.names_ts();
@@ -108,6 +117,7 @@ impl Values {
     pub fn new(path: &str) -> Self {
         Self {
             path: Path::parse(path),
+            index: None,
             time: None,
             distinct: DistinctValues::default(),
         }
@@ -140,9 +150,12 @@ impl DistinctValues {
 
 impl ScanVisitor for Values {
     fn take(&mut self, doc: Doc<'_>) -> Result<ControlFlow<()>> {
-        self.path
-            .distinct_values(doc, &mut |value| self.distinct.add(value))
-            .map(ControlFlow::Continue)
+        let mut found = |value: ValueRef<'_>| self.distinct.add(value);
+        match &self.index {
+            Some(index) => index.values(doc, &mut found),
+            None => self.path.distinct_values(doc, &mut found),
+        }
+        .map(ControlFlow::Continue)
     }
 
     fn reply(&mut self, reply: &mut DocBuilder<'_>) -> Result<()> {

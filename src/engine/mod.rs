@@ -12,6 +12,7 @@ pub mod access;
 pub mod choose;
 pub mod ddl;
 pub mod describe;
+pub mod distinct;
 mod id_order;
 pub mod key_bounds;
 mod matching_records;
