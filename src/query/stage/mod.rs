@@ -52,6 +52,7 @@ mod stage_context;
 mod table;
 #[cfg(test)]
 mod tests;
+mod tie_order;
 mod transform;
 mod union_with;
 mod unset;

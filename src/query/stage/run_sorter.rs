@@ -5,19 +5,23 @@
 
 use std::cmp::Ordering;
 
-use super::{Origin, Row, RowBatch};
+use super::{Origin, Row, RowBatch, tie_order};
 use crate::value::Doc;
 
 /// The bytes of one block of memory.
 const PIECE: usize = 1 << 20;
+/// Less than these bytes of dropped rows are not worth a copy of the others.
+const FREED: usize = 64 * 1024;
 /// The number of rows that are sorted at once, which takes about half a millisecond.
 const RUN: usize = 4096;
 
-/// Rows in the order of their keys. Rows with equal keys stay in input order.
+/// Rows in the order of their keys. Rows with equal keys stay in input order, unless a bound cuts off others: see [`tie_order`].
 #[derive(Default)]
 pub(super) struct RunSorter {
     pieces: Vec<Vec<u8>>,
     size: usize,
+    /// How many of these bytes belong to rows that are no longer held.
+    dropped: usize,
     /// Sorted runs, each with its next row. `last` is the run that is being filled.
     runs: Vec<SortedRun>,
     last: Vec<RunEntry>,
@@ -42,6 +46,14 @@ struct RunEntry {
     row: u32,
     sequence: u64,
     origin: Option<Origin>,
+}
+
+// === impl RunEntry ===
+
+impl RunEntry {
+    fn size(&self) -> usize {
+        self.key as usize + self.row as usize
+    }
 }
 
 // === impl RunSorter ===
@@ -77,41 +89,50 @@ impl RunSorter {
         }
     }
 
-    /// Adds a row if only the first `bound` rows are wanted. Once there are too many, rows that cannot be among the first
-    /// are dropped and their memory is freed.
-    pub fn push_bounded(
-        &mut self,
-        key: &[u8],
-        row: Row<'_>,
-        bound: usize,
-        worst: &mut Option<Vec<u8>>,
-    ) {
-        if let Some(worst) = worst
-            && key >= worst.as_slice()
-        {
+    /// Adds a row if only the first `bound` rows are wanted. A row that cannot be among the first is dropped.
+    pub fn push_bounded(&mut self, key: &[u8], row: Row<'_>, bound: usize) {
+        if self.last.len() < bound {
+            let entry = self.store(key, row.doc.bytes(), row.origin);
+            self.last.push(entry);
+            if self.last.len() == bound {
+                self.with_order(|entries, less| tie_order::make_heap(entries, &less));
+            }
+            return;
+        }
+        let Some(worst) = self.last.first().copied() else {
+            return;
+        };
+        if key >= self.key(&worst) {
             return;
         }
         let entry = self.store(key, row.doc.bytes(), row.origin);
-        self.last.push(entry);
-        if self.last.len() >= bound.saturating_mul(2).max(64) {
-            self.cut(bound);
-            *worst = self.last.last().map(|entry| self.key(entry).to_vec());
+        self.with_order(|entries, less| tie_order::replace_greatest(entries, entry, &less));
+        self.dropped += worst.size();
+        if self.dropped > self.size / 2 && self.dropped > FREED {
+            self.free_dropped();
         }
     }
 
-    /// Sorts the open run and keeps its first `bound` rows.
-    fn cut(&mut self, bound: usize) {
+    /// Changes the entries of the open run by the order of their keys alone.
+    fn with_order(
+        &mut self,
+        change: impl FnOnce(&mut [RunEntry], &dyn Fn(&RunEntry, &RunEntry) -> bool),
+    ) {
         let mut entries = std::mem::take(&mut self.last);
-        entries.sort_unstable_by(|a, b| self.order(a, b));
-        entries.truncate(bound);
+        change(&mut entries, &|a, b| self.keys(a, b).is_lt());
+        self.last = entries;
+    }
+
+    /// Copies what is held, so that the memory of the dropped rows is freed.
+    fn free_dropped(&mut self) {
+        let mut entries = std::mem::take(&mut self.last);
         let old = std::mem::take(&mut self.pieces);
-        self.size = 0;
-        for entry in &entries {
+        (self.size, self.dropped) = (0, 0);
+        for entry in &mut entries {
             let (key, row) = bytes(&old, entry);
-            let sequence = entry.sequence;
-            let kept = self.store(key, row, entry.origin);
-            self.last.push(RunEntry { sequence, ..kept });
+            *entry = self.store(key, row, entry.origin);
         }
+        self.last = entries;
     }
 
     fn store(&mut self, key: &[u8], row: &[u8], origin: Option<Origin>) -> RunEntry {
@@ -154,11 +175,14 @@ impl RunSorter {
         bytes(&self.pieces, entry).0
     }
 
-    fn order(&self, a: &RunEntry, b: &RunEntry) -> Ordering {
+    fn keys(&self, a: &RunEntry, b: &RunEntry) -> Ordering {
         a.prefix
             .cmp(&b.prefix)
             .then_with(|| self.key(a).cmp(self.key(b)))
-            .then_with(|| a.sequence.cmp(&b.sequence))
+    }
+
+    fn order(&self, a: &RunEntry, b: &RunEntry) -> Ordering {
+        self.keys(a, b).then_with(|| a.sequence.cmp(&b.sequence))
     }
 
     fn close_run(&mut self) {
@@ -171,9 +195,12 @@ impl RunSorter {
 
     /// Ends the input. From here on, rows only leave.
     pub fn finish(&mut self, bound: Option<usize>) {
-        self.close_run();
-        if let (Some(bound), [run]) = (bound, self.runs.as_mut_slice()) {
-            run.entries.truncate(bound);
+        if bound.is_some_and(|bound| self.last.len() == bound) {
+            self.with_order(|entries, less| tie_order::sort_heap(entries, &less));
+            let entries = std::mem::take(&mut self.last);
+            self.runs.push(SortedRun { entries, next: 0 });
+        } else {
+            self.close_run();
         }
         self.heap = (0..self.runs.len() as u32).collect();
         for at in (0..self.heap.len() / 2).rev() {
@@ -250,7 +277,6 @@ mod tests {
 
     fn run(count: u32, bound: Option<usize>) -> Vec<(u32, u32)> {
         let mut held = RunSorter::default();
-        let mut worst = None;
         let mut state = 7u32;
         for n in 0..count {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -264,7 +290,7 @@ mod tests {
             };
             match bound {
                 None => held.push(&key.to_be_bytes(), row),
-                Some(bound) => held.push_bounded(&key.to_be_bytes(), row, bound, &mut worst),
+                Some(bound) => held.push_bounded(&key.to_be_bytes(), row, bound),
             }
         }
         held.finish(bound);
@@ -286,9 +312,14 @@ mod tests {
             sorted.sort_unstable();
             assert_eq!(all.len(), count as usize);
             assert_eq!(all, sorted);
+            let keys = |rows: &[(u32, u32)]| rows.iter().map(|row| row.0).collect::<Vec<_>>();
             for bound in [1, 10, 5000] {
                 let first = &all[..bound.min(all.len())];
-                assert_eq!(run(count, Some(bound)), first, "{count} {bound}");
+                assert_eq!(
+                    keys(&run(count, Some(bound))),
+                    keys(first),
+                    "{count} {bound}"
+                );
             }
         }
     }

@@ -24,8 +24,6 @@ pub(super) struct Sorted {
     by: RowOrder,
     bound: Option<usize>,
     held: RunSorter,
-    /// A row must come before this key to be among the first `bound`.
-    worst: Option<Vec<u8>>,
     batch: RowBatch,
     key: Vec<u8>,
     complete: bool,
@@ -77,7 +75,6 @@ impl Sorted {
                 .and_then(|bound| usize::try_from(bound).ok())
                 .filter(|&bound| bound <= MAX_BOUND),
             held: RunSorter::default(),
-            worst: None,
             batch: RowBatch::new(),
             key: Vec::new(),
             complete: false,
@@ -90,9 +87,7 @@ impl Sorted {
             self.by.key(row.doc, &mut self.key)?;
             match self.bound {
                 None => self.held.push(&self.key, row),
-                Some(bound) => self
-                    .held
-                    .push_bounded(&self.key, row, bound, &mut self.worst),
+                Some(bound) => self.held.push_bounded(&self.key, row, bound),
             }
         }
         if self.held.size() > cx.limits.memory {
