@@ -198,8 +198,9 @@ impl Modify for Push {
             )));
         };
         let new = self.run(array);
-        // A sort counts as a change even if the order was right before.
-        if self.values.is_empty() && self.sort.is_none() && new.as_ref() == old {
+        // A sort counts as a change even if the order was right before, unless there is nothing to sort.
+        let is_sorted = self.sort.is_some() && !array.is_empty();
+        if self.values.is_empty() && !is_sorted && new.as_ref() == old {
             return Ok(ValueChange::Same);
         }
         Ok(ValueChange::Put(Val::Own(new)))
