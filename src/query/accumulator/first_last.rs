@@ -63,10 +63,16 @@ pub(super) fn size_of_one(kept: &Option<Value>) -> usize {
 
 impl AccumulatorState for FirstOrLast {
     fn add(&mut self, input: Input<'_>) -> Result<()> {
-        if self.last || self.kept.is_none() {
-            self.kept = Some(present(input.value));
-        }
+        self.kept = Some(present(input.value));
         Ok(())
+    }
+
+    fn needs_input(&self) -> bool {
+        self.last || self.kept.is_none()
+    }
+
+    fn computes_in_vain(&self) -> bool {
+        true
     }
 
     fn finish(&mut self) -> Result<Value> {

@@ -23,7 +23,7 @@ mod top;
 pub use deviation::Deviation;
 pub(super) use extreme::keep;
 pub use percentile::Percentile;
-pub use rule::Accumulator;
+pub use rule::{Accumulator, GroupEngine};
 pub use state::AccumulatorState;
 pub(super) use sum::average;
 pub use table::{ACCUMULATORS, AccumulatorParser};

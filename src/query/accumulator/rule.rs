@@ -16,6 +16,13 @@ pub struct Accumulator {
     input: Expr,
 }
 
+/// The engine in which MongoDB computes a group. The newer one is told by its codes for some errors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GroupEngine {
+    Classic,
+    Newer,
+}
+
 /// The most bytes that the state of one group may hold. MongoDB limits `$push` and `$addToSet` in this way.
 const MAX_HELD: usize = 100 * 1024 * 1024;
 
@@ -61,11 +68,21 @@ impl Accumulator {
         state: &mut dyn AccumulatorState,
         doc: Doc<'_>,
         vars: &Vars,
+        engine: GroupEngine,
     ) -> Result<isize> {
-        if !state.needs_input() {
+        let is_newer = engine == GroupEngine::Newer;
+        let is_needed = state.needs_input();
+        let is_computed = is_needed || (is_newer && state.computes_in_vain());
+        if !is_computed {
             return Ok(0);
         }
-        let value = self.input.eval_in_group(doc, vars)?;
+        let value = match engine {
+            GroupEngine::Newer => self.input.eval_in_group(doc, vars)?,
+            GroupEngine::Classic => self.input.eval(doc, vars)?,
+        };
+        if !is_needed {
+            return Ok(0);
+        }
         let before = state.size();
         state.add(Input {
             doc,
@@ -123,7 +140,9 @@ mod tests {
         };
         for doc in docs {
             let doc = DocBuf::from(doc);
-            if let Err(error) = accumulator.feed(&mut *state, doc.as_doc(), &vars) {
+            if let Err(error) =
+                accumulator.feed(&mut *state, doc.as_doc(), &vars, GroupEngine::Newer)
+            {
                 return Bson::String(error.code().number().to_string());
             }
         }
@@ -216,7 +235,10 @@ mod tests {
         let vars = Vars::at(Millis(0));
         let mut state = push.start(ValueRef::NULL, &vars).unwrap();
         let growth: isize = (0..10)
-            .map(|_| push.feed(&mut *state, doc.as_doc(), &vars).unwrap())
+            .map(|_| {
+                push.feed(&mut *state, doc.as_doc(), &vars, GroupEngine::Newer)
+                    .unwrap()
+            })
             .sum();
         assert!((10_000..12_000).contains(&growth), "{growth}");
     }

@@ -34,6 +34,11 @@ pub trait AccumulatorState: Send {
         true
     }
 
+    /// Returns whether MongoDB's newer engine computes the input although it needs none.
+    fn computes_in_vain(&self) -> bool {
+        false
+    }
+
     /// Returns the group's value. No document is added after this call.
     fn finish(&mut self) -> Result<Value>;
 

@@ -9,7 +9,7 @@ pub struct Env<'a> {
     pub root: Doc<'a>,
     pub vars: &'a Vars,
     frame: Option<&'a VariableFrame<'a>>,
-    /// Whether this is an accumulator. MongoDB evaluates those in its newer engine, which uses other codes for some errors.
+    /// Whether this is an accumulator in MongoDB's newer engine, which uses other codes for some errors.
     pub in_group: bool,
 }
 

@@ -130,7 +130,7 @@ impl Expr {
         }
     }
 
-    /// Evaluates the expression for one document of a group, where a few errors have other codes.
+    /// Evaluates the expression for one document of a group in the newer engine, where a few errors have other codes.
     #[inline]
     pub fn eval_in_group<'a>(&'a self, doc: Doc<'a>, vars: &'a Vars) -> Result<Val<'a>> {
         match self {

@@ -12,7 +12,7 @@ use crate::args::{Arg, fields, object};
 use crate::error::{Error, Result};
 use crate::query::Expr;
 use crate::query::Survey;
-use crate::query::accumulator::AccumulatorState;
+use crate::query::accumulator::{AccumulatorState, GroupEngine};
 use crate::value::{Doc, DocBuf, DocBuilder, Value, ValueRef, compare, key};
 
 struct BucketAuto {
@@ -171,7 +171,8 @@ impl BucketAutoRows {
         let value = held.get("v");
         bucket.max = value.to_value();
         let doc = held.get("d").as_doc().unwrap_or(Doc::EMPTY);
-        self.stage.fields.feed(&mut bucket.states, doc, cx.vars)?;
+        let (fields, engine) = (&self.stage.fields, GroupEngine::Classic);
+        fields.feed(&mut bucket.states, doc, cx.vars, engine)?;
         Ok(())
     }
 

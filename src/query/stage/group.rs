@@ -8,7 +8,7 @@ use super::sort::too_much;
 use super::{Empty, Flow, RowBatch, RowContext, Rows, Stage, StageContext, StageOp};
 use crate::error::{Error, Result};
 use crate::interrupt;
-use crate::query::accumulator::{Accumulator, AccumulatorState};
+use crate::query::accumulator::{Accumulator, AccumulatorState, GroupEngine};
 use crate::query::{Expr, PathOrigin, Scope, Survey, Vars};
 use crate::value::{Doc, DocBuf, DocBuilder, Path, Type, Value, ValueRef, check_computed, key};
 
@@ -37,6 +37,7 @@ pub(super) struct GroupFields(Vec<(Box<str>, Accumulator)>);
 struct GroupRows {
     input: Box<dyn Rows>,
     stage: Arc<Group>,
+    engine: GroupEngine,
     batch: RowBatch,
     /// Maps the bytes of a key to the number of its group.
     numbers: HashMap<Box<[u8]>, u32>,
@@ -105,7 +106,7 @@ fn parse_id(value: ValueRef<'_>, scope: &Scope) -> Result<Key> {
     })
 }
 
-/// Returns a non-constant key as the reply shows it. MongoDB stores such keys in an internal format. In it, code becomes a
+/// Returns a non-constant key as the reply shows it. MongoDB's newer engine stores such keys in an internal format. In it, code becomes a
 /// string, and MinKey and MaxKey are wrapped in a document.
 fn as_shown(id: ValueRef<'_>) -> Value {
     match id.ty() {
@@ -230,13 +231,14 @@ impl GroupFields {
         states: &mut [Box<dyn AccumulatorState>],
         doc: Doc<'_>,
         vars: &Vars,
+        engine: GroupEngine,
     ) -> Result<isize> {
         if self.0.len() >= MANY {
             interrupt::tick(u32::try_from(self.0.len()).unwrap_or(u32::MAX))?;
         }
         let mut growth = 0;
         for ((_, accumulator), state) in self.0.iter().zip(states) {
-            growth += accumulator.feed(&mut **state, doc, vars)?;
+            growth += accumulator.feed(&mut **state, doc, vars, engine)?;
         }
         Ok(growth)
     }
@@ -273,17 +275,11 @@ impl Group {
         Self { key, fields }
     }
 
-    /// Creates a group that counts the rows of each key.
-    pub fn counting(key: Expr, name: &str) -> Result<Self> {
-        Ok(Self::new(Key::Value(key), GroupFields::count(name)?))
-    }
-}
-
-impl StageOp for Group {
-    fn open(self: Arc<Self>, input: Box<dyn Rows>) -> Box<dyn Rows> {
+    fn open_in(self: Arc<Self>, input: Box<dyn Rows>, engine: GroupEngine) -> Box<dyn Rows> {
         Box::new(GroupRows {
             input,
             stage: self,
+            engine,
             batch: RowBatch::new(),
             numbers: HashMap::new(),
             ids: Vec::new(),
@@ -292,6 +288,25 @@ impl StageOp for Group {
             scratch: Vec::new(),
             leaving: None,
         })
+    }
+
+    /// Creates a group that counts the rows of each key.
+    pub fn counting(key: Expr, name: &str) -> Result<Self> {
+        Ok(Self::new(Key::Value(key), GroupFields::count(name)?))
+    }
+}
+
+impl StageOp for Group {
+    fn open(self: Arc<Self>, input: Box<dyn Rows>) -> Box<dyn Rows> {
+        self.open_in(input, GroupEngine::Newer)
+    }
+
+    fn runs_in_newer_engine(&self) -> bool {
+        true
+    }
+
+    fn open_in_classic_engine(self: Arc<Self>, input: Box<dyn Rows>) -> Box<dyn Rows> {
+        self.open_in(input, GroupEngine::Classic)
     }
 
     /// Covers the count that drivers send: `{_id: 1, n: {$sum: 1}}`.
@@ -373,7 +388,8 @@ impl GroupRows {
                     self.numbers
                         .insert(self.scratch.as_slice().into(), number as u32);
                     let constant = matches!(&self.stage.key, Key::Value(Expr::Const(_)));
-                    self.ids.push(if constant {
+                    let is_plain = constant || self.engine == GroupEngine::Classic;
+                    self.ids.push(if is_plain {
                         id.to_value()
                     } else {
                         as_shown(id)
@@ -395,7 +411,10 @@ impl GroupRows {
                 .states
                 .get_mut(number * width..(number + 1) * width)
                 .unwrap_or_default();
-            let growth = self.stage.fields.feed(states, row.doc, cx.vars)?;
+            let growth = self
+                .stage
+                .fields
+                .feed(states, row.doc, cx.vars, self.engine)?;
             self.used = self.used.saturating_add_signed(growth);
             if self.used > cx.limits.memory {
                 return Err(too_much("$group", cx));

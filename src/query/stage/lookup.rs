@@ -76,6 +76,10 @@ impl StageOp for Lookup {
         })
     }
 
+    fn runs_in_newer_engine(&self) -> bool {
+        self.sub.is_none()
+    }
+
     fn inner(&self, visit: &mut dyn FnMut(&Pipeline, PipelineInput<'_>)) {
         let on = self
             .from

@@ -54,6 +54,16 @@ pub enum Stage {
 pub trait StageOp: Send + Sync {
     fn open(self: Arc<Self>, input: Box<dyn Rows>) -> Box<dyn Rows>;
 
+    /// Opens the stage as MongoDB's classic engine runs it, if that is told from the newer one.
+    fn open_in_classic_engine(self: Arc<Self>, input: Box<dyn Rows>) -> Box<dyn Rows> {
+        self.open(input)
+    }
+
+    /// Returns whether MongoDB hands the stage to its newer engine if all stages before it are handed over, too.
+    fn runs_in_newer_engine(&self) -> bool {
+        false
+    }
+
     /// Returns the target that the stage writes to.
     fn output(&self) -> Option<&Arc<Output>> {
         None
@@ -316,6 +326,8 @@ impl Pipeline {
         let mut depth = Depth::default();
         // How many of the next steps are already part of a transform.
         let mut done = 0;
+        let mut is_newer = true;
+        let mut is_query = true;
         for (at, step) in self.steps.iter().enumerate() {
             rows = match &step.stage {
                 _ if done > 0 => {
@@ -334,7 +346,8 @@ impl Pipeline {
                             Ok(true)
                         })
                     }
-                    None => op.clone().open(rows),
+                    None if is_newer => op.clone().open(rows),
+                    None => op.clone().open_in_classic_engine(rows),
                 },
                 Stage::Sort(by, limit) => {
                     let rows = sort::rows(rows, by.clone(), *limit);
@@ -343,6 +356,13 @@ impl Pipeline {
                         Some(limit) => limit::rows(rows, *limit),
                     }
                 }
+            };
+            // The first filters, sorts and limits belong to the query below. Then groups and joins are handed over.
+            let is_op = matches!(step.stage, Stage::StageOp(_));
+            is_query &= !is_op;
+            is_newer &= match &step.stage {
+                Stage::StageOp(op) => op.runs_in_newer_engine(),
+                _ => is_query,
             };
             rows = behind(step, depth.check_after(step.levels, rows));
             // MongoDB reads many documents at once, and a $project in the first place is a part of that.
