@@ -110,7 +110,7 @@ impl<'a> Aggregate<'a> {
     /// Reads the fields of an aggregate, which may be the command itself or nested in an explain.
     pub fn read(call: &Call<'a>) -> Result<Self> {
         let collection = target(call)?;
-        let (mut pipeline, mut has_cursor) = (None, false);
+        let (mut pipeline, mut has_cursor, mut has_explain) = (None, false, false);
         let mut aggregate = Self {
             collection,
             pipeline: Doc::EMPTY,
@@ -143,7 +143,10 @@ impl<'a> Aggregate<'a> {
                         "BSON field 'aggregate.explain' is not allowed with apiStrict:true.",
                     ));
                 }
-                "explain" => aggregate.explain = flag(&arg)?,
+                "explain" => {
+                    has_explain = true;
+                    aggregate.explain = flag(&arg)?;
+                }
                 "collation" => collation(&arg)?,
                 "bypassDocumentValidation"
                 | "bypassEmptyTsReplacement"
@@ -172,7 +175,8 @@ impl<'a> Aggregate<'a> {
             }
         }
         aggregate.pipeline = required(pipeline, "aggregate", "pipeline")?;
-        if !has_cursor && !aggregate.explain {
+        // An `explain` that is false counts, too.
+        if !has_cursor && !has_explain {
             return Err(Error::failed_to_parse(
                 "The 'cursor' option is required, except for aggregate with the explain argument",
             ));

@@ -125,7 +125,10 @@ impl<'a> Args<'a> {
                 b"remove" => read.remove = arg.bool()?.unwrap_or(false),
                 b"new" => read.new = arg.bool()?.unwrap_or(false),
                 b"upsert" => read.upsert = arg.bool()?.unwrap_or(false),
-                b"update" => read.update = Some(arg.value()),
+                b"update" => {
+                    Update::check_form(arg.value())?;
+                    read.update = Some(arg.value());
+                }
                 b"arrayFilters" => {
                     arg.docs()?;
                     read.array_filters = arg.array()?;

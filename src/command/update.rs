@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::query::Vars;
 use crate::query::stage;
 use crate::query::update::{Style, Update as Change};
-use crate::value::{Doc, DocBuf, DocBuilder, Type, ValueRef, is_true};
+use crate::value::{Doc, DocBuf, DocBuilder, ValueRef, is_true};
 
 pub(super) const COMMAND: Command = Command::ready(
     "update",
@@ -104,11 +104,7 @@ impl<'a> Statement<'a> for Update<'a> {
             }
             match arg.name_bytes() {
                 name if name == update_name.as_bytes() => {
-                    if !matches!(arg.value().ty(), Type::Document | Type::Array) {
-                        return Err(Error::failed_to_parse(
-                            "Update argument must be either an object or an array",
-                        ));
-                    }
+                    Change::check_form(arg.value())?;
                     update = Some(arg.value());
                 }
                 b"multi" => multi = arg.strict_bool()?.unwrap_or(false),

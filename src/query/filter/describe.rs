@@ -139,7 +139,8 @@ fn test(field: &FieldTest, out: &mut DocBuilder<'_>) -> Result<()> {
             // The limit is needed because a mask of a few megabytes has more positions than a reply can hold.
             for position in bits.positions().take(MOST_POSITIONS) {
                 interrupt::tick(1)?;
-                positions.push(Value::int64(position.into()).as_ref());
+                // No position is beyond the range of an int.
+                positions.push(Value::int32(position.cast_signed()).as_ref());
             }
         }
         Test::ElemObject(inner) => node(inner, &mut out.doc("$elemMatch"))?,
@@ -210,6 +211,10 @@ mod tests {
             (
                 doc! {"$or": [{"b": 1}, {"b": 1}, {"b": 1}]},
                 doc! {"b": {"$eq": 1}},
+            ),
+            (
+                doc! {"a": {"$bitsAllSet": 5}},
+                doc! {"a": {"$bitsAllSet": [0, 2]}},
             ),
         ] {
             let shown = check::parse(&filter).unwrap().describe().unwrap();

@@ -6,7 +6,7 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::error::{Error, Result};
 use crate::query::{Scope, Vars};
-use crate::value::{Doc, Millis, TS_FIELD, Value, ValueRef};
+use crate::value::{Doc, Millis, TS_FIELD, Type, Value, ValueRef};
 
 use super::array_filter::{self, ArrayFilters};
 use super::check::{self, MAX_DEPTH};
@@ -77,6 +77,16 @@ impl Update {
         }
     }
 
+    /// Refuses what is neither a document nor a pipeline. Commands do that when they read their fields.
+    pub fn check_form(update: ValueRef<'_>) -> Result<()> {
+        match update.ty() {
+            Type::Document | Type::Array => Ok(()),
+            _ => Err(Error::failed_to_parse(
+                "Update argument must be either an object or an array",
+            )),
+        }
+    }
+
     /// Parses `u` and `arrayFilters`.
     pub fn parse(
         update: ValueRef<'_>,
@@ -93,11 +103,8 @@ impl Update {
                 stages, scope,
             )?)));
         }
-        let Some(doc) = update.as_doc() else {
-            return Err(Error::failed_to_parse(
-                "Update argument must be either an object or an array",
-            ));
-        };
+        Self::check_form(update)?;
+        let doc = update.as_doc().unwrap_or(Doc::EMPTY);
         let operators = doc
             .first()
             .is_some_and(|elem| elem.name_bytes().starts_with(b"$"));

@@ -102,7 +102,17 @@ fn not_a_zone(error: Error, name: &str) -> Error {
 /// even where null in another argument would win.
 fn operator<T: ExprOp + 'static>(op: T, check: impl FnOnce(&T) -> Result<()>) -> Expr {
     let mut is_constant = true;
-    op.each(&mut |expr| is_constant &= expr.as_const().is_some());
+    let mut failed = None;
+    op.each(&mut |expr| {
+        is_constant &= expr.as_const().is_some();
+        if let (None, Expr::Fails(error)) = (&failed, expr) {
+            failed = Some(error.clone());
+        }
+    });
+    // An argument is optimised before its operator.
+    if let Some(error) = failed {
+        return Expr::Fails(error);
+    }
     match check(&op) {
         Err(error) if !is_constant => Expr::Fails(error),
         _ => Expr::op(op),
