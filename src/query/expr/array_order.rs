@@ -212,10 +212,7 @@ impl ExprOp for TakeN {
         let input = self.input.eval_in(env)?;
         let input = input.as_ref();
         let Some(array) = input.as_array() else {
-            return Err(Error::location(
-                5788200,
-                format!("Input must be an array, found {}", show(input)),
-            ));
+            return Err(Error::location(5788200, "Input must be an array"));
         };
         (self.take)(n, array)
     }

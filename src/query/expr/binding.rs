@@ -337,10 +337,13 @@ impl ExprOp for FilterArray {
 impl ExprOp for Reduce {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
         let input = self.input.eval_in(env)?;
-        let Some(array) = elements(&input, |ty| {
+        let Some(array) = elements(&input, |_| {
             Error::location(
                 40080,
-                format!("$reduce requires that 'input' be an array, found: {ty}"),
+                format!(
+                    "$reduce requires that 'input' be an array, found: {}",
+                    show(input.as_ref())
+                ),
             )
         })?
         else {

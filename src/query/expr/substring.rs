@@ -11,6 +11,9 @@ fn begins(text: &str, at: usize) -> bool {
     at >= text.len() || text.is_char_boundary(at)
 }
 
+/// MongoDB tells `$substr` by this name, too.
+const SUBSTR_BYTES: &str = "$substrBytes";
+
 pub fn substr_bytes<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let text = call.arg(0, env)?;
     let start = call.arg(1, env)?;
@@ -22,7 +25,7 @@ pub fn substr_bytes<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
                 code,
                 format!(
                     "{}:  {what} must be a numeric type (is BSON type {})",
-                    call.name,
+                    SUBSTR_BYTES,
                     value.ty().alias()
                 ),
             )
@@ -55,7 +58,7 @@ pub fn substr_bytes<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
             50752,
             format!(
                 "{}:  starting index must be non-negative (got: {start})",
-                call.name
+                SUBSTR_BYTES
             ),
         ));
     };
@@ -69,7 +72,7 @@ pub fn substr_bytes<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
             28656,
             format!(
                 "{}:  Invalid range, starting index is a UTF-8 continuation byte.",
-                call.name
+                SUBSTR_BYTES
             ),
         ));
     }
@@ -78,7 +81,7 @@ pub fn substr_bytes<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
             28657,
             format!(
                 "{}:  Invalid range, ending index is in the middle of a UTF-8 character.",
-                call.name
+                SUBSTR_BYTES
             ),
         ));
     }

@@ -2,7 +2,7 @@
 
 use super::tree::{Collision, Projection, ProjectionMode, ProjectionNode, ProjectionTree};
 use super::{ProjectionKind, SliceField};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::query::expr::{self, FieldPath};
 use crate::query::{Expr, Filter, Scope};
 use crate::value::{Doc, DocBuf, Elem, Path, Type, ValueRef, is_true};
@@ -237,9 +237,11 @@ impl Parser<'_> {
             self.has_meta = true;
             return add(parent, path, meta(first.value)?);
         }
-        // MongoDB knows `$elemMatch`, but not as an expression. The expression parser rejects it.
         if name == "$elemMatch" {
-            return Expr::parse(value, self.scope).map(drop);
+            return Err(Error::new(
+                Code::InvalidPipelineOperator,
+                "Cannot use $elemMatch in this context",
+            ));
         }
         if expr::EXPRESSIONS.find(name.as_bytes()).is_none() {
             return Err(Error::location(31325, format!("Unknown expression {name}")));
