@@ -68,6 +68,20 @@ impl Difference {
         commands.any(|command| mentions(&command.into(), "hidden"))
     }
 
+    /// Returns true if the pipeline begins with a `$group`, or with stages that 8.2 hands to its slot-based engine together
+    /// with the `$group` behind them (sbe_pushdown.cpp).
+    pub fn groups_first(&self) -> bool {
+        let stages = self.command().get_array("pipeline").into_iter().flatten();
+        let mut stages = stages.filter_map(|stage| stage.as_document()?.iter().next());
+        let later = stages.find(|(name, argument)| match name.as_str() {
+            "$match" | "$sort" | "$limit" | "$skip" => false,
+            "$lookup" => mentions(argument, "pipeline"),
+            _ => true,
+        });
+        later
+            .is_some_and(|(name, _)| ["$group", "$bucket", "$sortByCount"].contains(&name.as_str()))
+    }
+
     /// Returns true if neither server failed. (If their collections differ, both have continued.)
     pub fn both_answer(&self) -> bool {
         self.what == What::State || self.codes() == (0, 0)

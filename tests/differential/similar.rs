@@ -126,14 +126,11 @@ pub fn without_wrappers(value: Bson) -> Bson {
     }
 }
 
-/// Removes fields that are null, and null and undefined from the values of a distinct.
+/// Removes fields that are null from rows.
 pub fn without_nulls(value: Bson) -> Bson {
     let Bson::Document(mut reply) = value else {
         return value;
     };
-    if let Ok(values) = reply.get_array_mut("values") {
-        values.retain(|value| !matches!(value, Bson::Null | Bson::Undefined));
-    }
     if let Ok(cursor) = reply.get_document_mut("cursor") {
         for batch in ["firstBatch", "nextBatch"] {
             for row in cursor.get_array_mut(batch).into_iter().flatten() {
