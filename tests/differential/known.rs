@@ -301,12 +301,17 @@ const KNOWN: &[Known] = &[
         },
     },
     Known {
-        reason: "8.2: binary data can be made text since 8.0 (manual, $toString)",
+        reason: "8.2: binary data can be made text and numbers since 8.0 (manual, $convert)",
         is: |found, _| {
+            let makes = ["$toString", "$convert", "$toInt", "$toLong", "$toDouble"];
             found.codes().0 == 241
-                && (found.says("$toString") || found.says("$convert"))
+                && makes.iter().any(|name| found.says(name))
                 && found.script_has(|value| matches!(value, Bson::Binary(_)))
         },
+    },
+    Known {
+        reason: "8.2: the constant field of $setField and $unsetField has no null byte (expression.cpp, 9534700)",
+        is: |found, _| found.codes() == (0, 9534700),
     },
     Known {
         reason: "8.2: a document that is empty is a value of $addFields (code 40180 is gone)",
