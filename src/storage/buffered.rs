@@ -234,9 +234,11 @@ impl Writer<'_> {
                 continue;
             }
             let number = index.number;
-            let claims = &mut self.contents_mut().versions_mut().claims;
             for key in &keys.keys {
-                claims.claim_key(number, key, own, id);
+                let claims = &mut self.contents_mut().versions_mut().claims;
+                if claims.claim_key(number, key, own, id) {
+                    self.with_own(own, |buffer| buffer.note_key(number, key.clone()));
+                }
             }
         }
     }
@@ -513,5 +515,54 @@ impl Writer<'_> {
             stamp,
             delta: &NoDelta,
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::doc;
+
+    use super::super::index::IndexSpec;
+    use super::super::{Catalog, CollectionOptions, Namespace};
+    use super::*;
+    use crate::value::Millis;
+
+    /// A transaction that gives a document many keys, one after the other, or adds documents and removes them again, keeps others
+    /// from all of these keys until it ends.
+    #[test]
+    fn keys_that_no_document_has_any_more_count_until_the_transaction_ends() {
+        const NOW: Millis = Millis(1_000_000);
+        const MANY: usize = 100;
+        let catalog = Arc::new(Catalog::new());
+        let name = Namespace::new("db", "c");
+        let c = catalog.create(name, CollectionOptions::default(), NOW, |rules| {
+            let mut spec = IndexSpec::new("k_1", DocBuf::from(doc! {"k": 1}));
+            spec.unique = true;
+            rules.add_index(spec);
+        });
+        let c = c.unwrap();
+        let bytes = |id: usize| {
+            let key = format!("{id:0>5000}");
+            doc! {"_id": i32::try_from(id).unwrap(), "k": key}
+                .to_vec()
+                .unwrap()
+        };
+        let transaction = catalog.begin();
+        let at = transaction.read_point(NOW);
+        for id in 0..MANY {
+            let inserted = c.write_at(at, |writer| writer.insert(&bytes(id))).unwrap();
+            let added = inserted.unwrap();
+            let removed = c.write_at(at, |writer| writer.remove(added)).unwrap();
+            assert!(removed.is_ok());
+        }
+        assert!(catalog.buffered_bytes() > MANY * 5_000);
+        let outside = |id| {
+            c.write(NOW, |writer| writer.insert(&bytes(id)).err())
+                .unwrap()
+        };
+        assert!(matches!(outside(3), Some(Refused::Claimed)));
+        drop(transaction);
+        assert_eq!(catalog.buffered_bytes(), 0);
+        assert!(outside(3).is_none());
     }
 }

@@ -81,10 +81,12 @@ impl Earlier {
 
     /// Returns whether a record was changed since a snapshot, apart from its `_ts`.
     pub fn has_changed(&self, id: RecordId, time: ClusterTime) -> bool {
-        let ended = self.records.get(&id).into_iter().flatten();
-        ended
-            .filter(|ended| ended.at > time)
-            .any(|ended| !ended.is_touch)
+        let Some(ended) = self.records.get(&id) else {
+            return false;
+        };
+        let since = &ended[Ended::first_after(ended, time)..];
+        // The latest first: most writes set more than `_ts`.
+        since.iter().rev().any(|ended| !ended.is_touch)
     }
 
     /// Returns the records from that one on that have changed since a snapshot, with their versions then.
@@ -172,9 +174,15 @@ impl Ended {
         document + Self::OVERHEAD
     }
 
+    /// Returns the place of the first version that ended after that time. The versions of a record are in the order of their
+    /// ends, and a document that is often written may have hundreds of thousands.
+    fn first_after(ended: &[Self], time: ClusterTime) -> usize {
+        ended.partition_point(|ended| ended.at <= time)
+    }
+
     /// Returns the first version that ended after that time.
     fn as_of(ended: &[Self], time: ClusterTime) -> Option<Option<&EarlierVersion>> {
-        let ended = ended.iter().find(|ended| ended.at > time)?;
+        let ended = ended.get(Self::first_after(ended, time))?;
         Some(ended.version.as_ref())
     }
 }

@@ -52,8 +52,8 @@ impl Versions {
 
     /// Takes the writes of a transaction out, and releases its claims.
     pub fn take(&mut self, transaction: TransactionId) -> Option<OwnWrites> {
-        let own = self.own.remove(&transaction)?;
-        self.claims.release(transaction);
+        let mut own = self.own.remove(&transaction)?;
+        self.claims.release(transaction, &mut own);
         self.released.give();
         Some(own)
     }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ahash::AHashMap;
 use smallvec::SmallVec;
 
+use crate::storage::index::{IndexNumber, KeyBytes};
 use crate::storage::{LogOp, RecordId};
 use crate::ttl::OwnTtl;
 
@@ -35,6 +36,8 @@ pub(in crate::storage) struct OwnWrites {
     told: Option<Vec<ToldWrite>>,
     /// Documents that the transaction has matched and left as they are. Nobody is kept from writing to them.
     touched: BTreeSet<RecordId>,
+    /// The keys in unique indexes that it has claimed, also for documents that no longer have them.
+    keys: Vec<(IndexNumber, KeyBytes)>,
     /// The state of the indexes at the first write. If it differs at the commit, the checks of the writes no longer hold.
     pub schema: u64,
 }
@@ -44,6 +47,8 @@ pub(in crate::storage) struct OwnWrites {
 impl OwnWrites {
     /// What an entry takes besides its bytes, roughly.
     const OVERHEAD: usize = 128;
+    /// What an `_id` takes that was written to, also if its document is removed again, roughly.
+    const HASH_OVERHEAD: usize = 64;
 
     pub fn new(schema: u64) -> Self {
         Self {
@@ -53,6 +58,7 @@ impl OwnWrites {
             bytes: 0,
             told: Some(Vec::new()),
             touched: BTreeSet::new(),
+            keys: Vec::new(),
             schema,
         }
     }
@@ -111,6 +117,23 @@ impl OwnWrites {
         self.next.previous().unwrap_or(RecordId::FIRST)
     }
 
+    /// Returns the hashes of the `_id`s of all documents that it has added or written to.
+    pub fn hashes(&self) -> impl Iterator<Item = u64> {
+        self.by_id.keys().copied()
+    }
+
+    /// Notes a key that it has claimed.
+    pub fn note_key(&mut self, index: IndexNumber, key: KeyBytes) {
+        // It is here and among the claims.
+        self.bytes += 2 * key.len() + Self::OVERHEAD;
+        self.keys.push((index, key));
+    }
+
+    /// Takes out the keys that it has claimed.
+    pub fn take_keys(&mut self) -> Vec<(IndexNumber, KeyBytes)> {
+        std::mem::take(&mut self.keys)
+    }
+
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -123,7 +146,10 @@ impl OwnWrites {
     }
 
     pub fn put(&mut self, id: RecordId, hash: u64, write: OwnWrite) {
-        let ids = self.by_id.entry(hash).or_default();
+        let ids = self.by_id.entry(hash).or_insert_with(|| {
+            self.bytes += Self::HASH_OVERHEAD;
+            SmallVec::new()
+        });
         if !ids.contains(&id) {
             ids.push(id);
         }
