@@ -224,7 +224,10 @@ impl Snapshot {
             .first_key_value()
             .is_some_and(|(oldest, _)| *oldest <= time);
         if !is_kept && shared.time.latest() != time {
+            drop(times);
             shared.snapshots.open.fetch_sub(1, Ordering::SeqCst);
+            // A collection that was dropped meanwhile may have been kept for this one.
+            shared.snapshots.prune_former();
             return None;
         }
         *times.entry(time).or_default() += 1;
