@@ -37,7 +37,7 @@ pub(super) const END: Command = Command::ready(
 pub(super) const KILL: Command = Command::ready(
     "killSessions",
     Access::None,
-    "Ends sessions with their cursors and running commands.",
+    "Kills the running commands, cursors and transactions of sessions.",
     kill,
 )
 .with(Flags::SECONDARY)
@@ -46,7 +46,7 @@ pub(super) const KILL: Command = Command::ready(
 pub(super) const KILL_ALL: Command = Command::ready(
     "killAllSessions",
     Access::None,
-    "Ends all sessions.",
+    "Kills the running commands, cursors and transactions of all sessions.",
     kill_all,
 )
 .with(Flags::SECONDARY)
@@ -55,7 +55,7 @@ pub(super) const KILL_ALL: Command = Command::ready(
 pub(super) const KILL_BY_PATTERN: Command = Command::ready(
     "killAllSessionsByPattern",
     Access::None,
-    "Ends the sessions that match a pattern.",
+    "Kills the running commands, cursors and transactions of the sessions that match a pattern.",
     kill_by_pattern,
 )
 .with(Flags::SECONDARY)
@@ -178,7 +178,7 @@ fn kill_by_pattern(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcom
     Ok(Outcome::Reply)
 }
 
-/// Ends sessions and kills their operations and cursors.
+/// Kills the operations, cursors and transactions of sessions.
 fn kill_where(context: &Context, meant: impl Fn(&SessionId) -> bool) {
     context
         .operations
@@ -186,7 +186,7 @@ fn kill_where(context: &Context, meant: impl Fn(&SessionId) -> bool) {
     context
         .cursors
         .kill_where(|cursor| cursor.session.as_ref().is_some_and(&meant));
-    context.sessions.end_where(&meant);
+    context.sessions.kill_where(&meant);
 }
 
 fn array<'a>(call: &Call<'a>) -> Result<crate::value::Doc<'a>> {

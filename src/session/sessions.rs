@@ -50,9 +50,11 @@ pub struct Session {
 /// out of it.
 pub(super) struct SessionState {
     pub checked_out: bool,
+    /// The session was killed while a command had it checked out. Its transaction is aborted when that command returns it.
+    pub is_killed: bool,
     pub number: i64,
     /// The number is that of a transaction, open or not.
-    is_transaction: bool,
+    pub is_transaction: bool,
     pub transaction: TransactionState,
     done: CompletedStatements,
     /// The outcomes' share of the memory budget, if they are large.
@@ -129,6 +131,7 @@ impl Sessions {
                 over: AtomicBool::new(false),
                 state: Mutex::new(SessionState {
                     checked_out: false,
+                    is_killed: false,
                     number: -1,
                     is_transaction: false,
                     transaction: TransactionState::None,
@@ -150,7 +153,7 @@ impl Sessions {
         }
     }
 
-    /// Removes a session (endSessions, killSessions).
+    /// Removes a session (endSessions).
     pub fn end(&self, id: &SessionId) {
         if let Some((_, session)) = self.known.remove(id) {
             session.close();
@@ -158,8 +161,15 @@ impl Sessions {
         }
     }
 
-    pub fn end_where(&self, which: impl Fn(&SessionId) -> bool) {
-        self.retain(|session| !which(&session.id));
+    /// Aborts the transactions of these sessions (killSessions). The sessions stay, because a client may still ask how its latest
+    /// write or transaction ended.
+    pub fn kill_where(&self, which: impl Fn(&SessionId) -> bool) {
+        let meant = self.known.iter().filter(|session| which(session.key()));
+        let meant: Vec<_> = meant.map(|session| Arc::clone(&session)).collect();
+        // Their transactions lock collections, so no shard is locked meanwhile.
+        for session in meant {
+            session.kill();
+        }
     }
 
     /// Removes the sessions that were not used for half an hour. Called once a minute.
@@ -355,13 +365,15 @@ impl Session {
     /// Takes back what a command of a transaction has checked out.
     pub(super) fn return_transaction(&self, transaction: TransactionState) {
         let mut state = self.state.lock();
-        state.end_check_out();
+        let is_killed = state.end_check_out();
         state.transaction = transaction;
         // A session that has ended has no transaction.
         if self.over.load(Ordering::Acquire) {
             let transaction = std::mem::take(&mut state.transaction);
             drop(state);
             self.give_up(transaction);
+        } else if is_killed {
+            self.abort_held(state, |_| true);
         }
     }
 
@@ -377,25 +389,6 @@ impl Session {
     pub(super) fn count_started(&self) {
         self.transactions.started.fetch_add(1, Ordering::Relaxed);
     }
-
-    /// Returns the error that the session has gone on to a newer number.
-    pub(super) fn too_old(&self, number: i64, state: &SessionState) -> Error {
-        let counter = match state.is_transaction {
-            false => -1,
-            true => 0,
-        };
-        Error::new(
-            Code::TransactionTooOld,
-            format!(
-                "Cannot start transaction with {{ txnNumber: {number} }} on session {} because a newer {} with \
-                 txnNumberAndRetryCounter {{ txnNumber: {}, txnRetryCounter: {counter} }} has already started on this \
-                 session.",
-                self.id,
-                state.kind(),
-                state.number
-            ),
-        )
-    }
 }
 
 // === impl SessionState ===
@@ -410,7 +403,7 @@ impl SessionState {
     }
 
     /// Returns what the present number stands for.
-    fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> &'static str {
         match self.is_transaction {
             false => "retryable write",
             true => "transaction",
@@ -425,11 +418,13 @@ impl SessionState {
         }
     }
 
-    fn end_check_out(&mut self) {
+    /// Returns whether the session was killed meanwhile.
+    fn end_check_out(&mut self) -> bool {
         self.checked_out = false;
         if let Some(awaited) = self.awaited.take() {
             awaited.notify_waiters();
         }
+        std::mem::take(&mut self.is_killed)
     }
 }
 
@@ -577,7 +572,7 @@ mod tests {
         let second = session(&sessions, 2);
         let mut retry = second.check_out(1).unwrap().unwrap();
         retry.record(0, reply(50_000));
-        sessions.end_where(|_| true);
+        sessions.end(&SessionId::new([2; 16]));
         drop(retry);
         assert_eq!(bytes(), 0);
         run(&session(&sessions, 3), 1, reply(50_000));

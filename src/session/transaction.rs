@@ -7,6 +7,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::MutexGuard;
+
+use super::sessions::SessionState;
 use super::{Busy, Session, SessionId};
 use crate::clock::monotonic;
 use crate::engine::{Catalog, CommitConflict, LogTransaction, ReadPoint, Transaction};
@@ -188,7 +191,15 @@ impl Session {
 
     /// Aborts the transaction if it is meant and no command uses it. Returns whether it did.
     pub(super) fn abort_if(&self, is_meant: impl Fn(&TransactionInfo) -> bool) -> bool {
-        let mut state = self.lock();
+        self.abort_held(self.lock(), is_meant)
+    }
+
+    /// Aborts the transaction if it is meant. No command uses it. Returns whether it did.
+    pub(super) fn abort_held(
+        &self,
+        mut state: MutexGuard<'_, SessionState>,
+        is_meant: impl Fn(&TransactionInfo) -> bool,
+    ) -> bool {
         if !matches!(&state.transaction, TransactionState::Open(open) if is_meant(&open.info)) {
             return false;
         }
@@ -196,6 +207,36 @@ impl Session {
         drop(state);
         self.give_up(aborted);
         true
+    }
+
+    /// Aborts the transaction, at once or when the command that uses it returns it.
+    pub(super) fn kill(&self) {
+        let mut state = self.lock();
+        match state.checked_out {
+            true => state.is_killed = true,
+            false => {
+                self.abort_held(state, |_| true);
+            }
+        }
+    }
+
+    /// Returns the error that the session has gone on to a newer number.
+    fn too_old(&self, number: i64, state: &SessionState) -> Error {
+        let counter = match state.is_transaction {
+            false => -1,
+            true => 0,
+        };
+        Error::new(
+            Code::TransactionTooOld,
+            format!(
+                "Cannot start transaction with {{ txnNumber: {number} }} on session {} because a newer {} with \
+                 txnNumberAndRetryCounter {{ txnNumber: {}, txnRetryCounter: {counter} }} has already started on this \
+                 session.",
+                self.id(),
+                state.kind(),
+                state.number
+            ),
+        )
     }
 }
 
