@@ -16,6 +16,7 @@ use crate::query::Survey;
 use crate::value::{ClusterTime, Type, ValueRef};
 
 pub(super) use split::parse as parse_split;
+use token::EncodedToken;
 pub use token::{EventPlace, ResumeToken};
 
 /// What a client wants to follow.
@@ -66,11 +67,11 @@ pub enum BeforeChange {
 
 /// What a client writes, before it is checked.
 #[derive(Default)]
-struct Options {
+struct StreamOptions<'a> {
     all_changes: bool,
     expanded: bool,
-    resume_after: Option<ResumeToken>,
-    start_after: Option<ResumeToken>,
+    resume_after: Option<EncodedToken<'a>>,
+    start_after: Option<EncodedToken<'a>>,
     start_at: Option<ClusterTime>,
 }
 
@@ -93,7 +94,7 @@ pub(super) fn parse(
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
     let words = "$changeStream must take a nested object but found: {}";
-    let mut options = Options::default();
+    let mut options = StreamOptions::default();
     let mut full_document = FullDocument::Default;
     let mut before_change = BeforeChange::Off;
     for option in fields("$changeStream", object(value, 6188500, words)?) {
@@ -152,8 +153,8 @@ pub(super) fn is_stable(spec: ValueRef<'_>) -> bool {
     options.all(|option| option.name() != "showExpandedEvents")
 }
 
-fn resume_token(option: &Arg<'_>) -> Result<Option<ResumeToken>> {
-    option.doc()?.map(ResumeToken::parse).transpose()
+fn resume_token<'a>(option: &Arg<'a>) -> Result<Option<EncodedToken<'a>>> {
+    option.doc()?.map(EncodedToken::read).transpose()
 }
 
 /// Reads one of the values of an enumeration.
@@ -200,18 +201,19 @@ fn scope(all_changes: bool, context: &StageContext<'_>) -> Result<StreamScope> {
     }
 }
 
-// === impl Options ===
+// === impl StreamOptions ===
 
-impl Options {
+impl StreamOptions<'_> {
     fn start(&self, scope: &StreamScope) -> Result<StreamStart> {
-        let (resume_after, start_after) = (self.resume_after, self.start_after);
-        if resume_after.is_some() && start_after.is_some() {
+        if self.resume_after.is_some() && self.start_after.is_some() {
             return Err(Error::location(
                 50865,
                 "Do not specify both 'resumeAfter' and 'startAfter' in a $changeStream stage",
             ));
         }
-        let token = resume_after.or(start_after);
+        let decode = |token: Option<EncodedToken<'_>>| token.map(EncodedToken::decode).transpose();
+        let resume_after = decode(self.resume_after)?;
+        let token = resume_after.or(decode(self.start_after)?);
         if token.is_some() && self.start_at.is_some() {
             return Err(Error::location(
                 40674,

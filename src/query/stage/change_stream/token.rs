@@ -49,8 +49,42 @@ const EVENT: u64 = 128;
 /// The versions that MongoDB's tokens have.
 const KNOWN_VERSIONS: std::ops::RangeInclusive<u64> = 0..=2;
 
+/// A token as a client sends it. What is in it is looked at later than the other options of a stream.
+#[derive(Debug, Clone, Copy)]
+pub struct EncodedToken<'a>(&'a str);
+
 /// A decoder of the bytes.
 struct TokenBytes<'b>(&'b [u8]);
+
+// === impl EncodedToken ===
+
+impl<'a> EncodedToken<'a> {
+    pub fn read(token: Doc<'a>) -> Result<Self> {
+        let Some(data) = token.get("_data").as_str() else {
+            return Err(Error::location(
+                40647,
+                format!(
+                    "Bad resume token: _data of missing or of wrong type. Expected string, got {token}"
+                ),
+            ));
+        };
+        let bits = token.get("_typeBits");
+        if !bits.is_missing() && !matches!(bits.as_binary(), Some((0, _))) {
+            return Err(Error::location(
+                40648,
+                format!("Bad resume token: _typeBits of wrong type {token}"),
+            ));
+        }
+        Ok(Self(data))
+    }
+
+    pub fn decode(self) -> Result<ResumeToken> {
+        let bytes = unhex(self.0).ok_or_else(|| {
+            Error::failed_to_parse("resume token string was not a valid hex string")
+        })?;
+        ResumeToken::decode(&bytes)
+    }
+}
 
 // === impl ResumeToken ===
 
@@ -105,25 +139,7 @@ impl ResumeToken {
 
     /// Reads a token that a client sends.
     pub fn parse(token: Doc<'_>) -> Result<Self> {
-        let Some(data) = token.get("_data").as_str() else {
-            return Err(Error::location(
-                40647,
-                format!(
-                    "Bad resume token: _data of missing or of wrong type. Expected string, got {token}"
-                ),
-            ));
-        };
-        let bits = token.get("_typeBits");
-        if !bits.is_missing() && !matches!(bits.as_binary(), Some((0, _))) {
-            return Err(Error::location(
-                40648,
-                format!("Bad resume token: _typeBits of wrong type {token}"),
-            ));
-        }
-        let bytes = unhex(data).ok_or_else(|| {
-            Error::failed_to_parse("resume token string was not a valid hex string")
-        })?;
-        Self::decode(&bytes)
+        EncodedToken::read(token)?.decode()
     }
 
     fn decode(bytes: &[u8]) -> Result<Self> {
