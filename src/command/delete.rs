@@ -90,6 +90,10 @@ impl<'a> Statement<'a> for Delete<'a> {
         })
     }
 
+    fn many(&self) -> Option<&'static str> {
+        self.multi.then_some("limit=0")
+    }
+
     fn parse(self, let_vars: Option<Doc<'_>>, vars: &Vars) -> Result<Deleting> {
         let selecting = Selecting {
             filter: self.filter,

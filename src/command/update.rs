@@ -135,6 +135,10 @@ impl<'a> Statement<'a> for Update<'a> {
         })
     }
 
+    fn many(&self) -> Option<&'static str> {
+        self.multi.then_some("multi=true")
+    }
+
     fn creates(&self) -> bool {
         self.upsert
     }

@@ -198,6 +198,7 @@ codes! {
     40413 IDLDuplicateField,
     40414 IDLFailedToParse,
     40415 IDLUnknownField,
+    50768 NotARetryableWriteCommand,
 }
 
 #[cfg(test)]

@@ -272,8 +272,8 @@ impl<'a> Generic<'a> {
             ));
         }
         if !in_transaction && !command.facts.flags.has(Flags::RETRYABLE) {
-            return Err(Error::location(
-                50768,
+            return Err(Error::new(
+                Code::NotARetryableWriteCommand,
                 format!(
                     "txnNumber may only be provided for multi-document transactions and retryable write commands. \
                      autocommit:false was not provided, and {} is not a retryable write command.",

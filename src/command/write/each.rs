@@ -8,7 +8,7 @@ use super::{
 use crate::command::{Call, Counter, Counters, Outcome, UpdateForms};
 use crate::effort::Effort;
 use crate::engine::write::{Deleting, Selection, Updating, WriteTarget, collection_for};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::names::check_written;
 use crate::query::Vars;
 use crate::query::stage::StepBudget;
@@ -45,6 +45,9 @@ pub trait Statement<'a>: Sized {
     type Writing: Writing;
     fn read_as(doc: Doc<'a>, names: &StatementNames) -> Result<Self>;
     fn parse(self, let_vars: Option<Doc<'_>>, vars: &Vars) -> Result<Self::Writing>;
+
+    /// Returns how the client says that the statement may change several documents, if it says so.
+    fn many(&self) -> Option<&'static str>;
 
     /// Returns whether the statement creates its collection, as MongoDB does even if it cannot parse the statement.
     fn creates(&self) -> bool {
@@ -122,6 +125,14 @@ pub fn only<K: StatementKind>(call: &Call<'_>) -> Result<K::Writing> {
     read::<K>(only_statement(call, K::LIST)?)?.parse(options.let_vars, &call.vars())
 }
 
+/// Returns the error for a retryable write that may change several documents: it has no single outcome to repeat.
+fn not_retryable(many: &str) -> Error {
+    Error::new(
+        Code::InvalidOptions,
+        format!("Cannot use (or request) retryable writes with {many}"),
+    )
+}
+
 fn read<K: StatementKind>(doc: Doc<'_>) -> Result<K::Statement<'_>> {
     K::Statement::read_as(doc, K::NAMES)
 }
@@ -177,12 +188,17 @@ impl<K: StatementKind> EachStatement<K> {
                         Err(refusal)
                     } else {
                         let statement = read::<K>(value.as_doc().unwrap_or(Doc::EMPTY))?;
+                        let many = statement.many().filter(|_| run.retry.is_some());
                         if self.count == 1 {
                             self.late_error = statement.late_error();
                         }
                         let let_vars = self.let_vars.as_ref().map(DocBuf::as_doc);
                         let creates = statement.creates();
-                        match statement.parse(let_vars, &run.vars) {
+                        let begun = match many {
+                            None => statement.parse(let_vars, &run.vars),
+                            Some(many) => Err(not_retryable(many)),
+                        };
+                        match begun {
                             Ok(mut begun) => {
                                 if self.keeps_empty_timestamps {
                                     begun.keep_empty_timestamps();
