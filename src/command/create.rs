@@ -46,7 +46,7 @@ struct Create<'a> {
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let create = Create::parse(call)?;
     let name = call.collection()?;
-    create.check()?;
+    create.check(call.is_in_transaction())?;
     check_created(call.database(), name)?;
     create
         .engines
@@ -182,7 +182,7 @@ impl<'a> Create<'a> {
         Ok(())
     }
 
-    fn check(&self) -> Result<()> {
+    fn check(&self, in_transaction: bool) -> Result<()> {
         let invalid = |why: &str| Err(Error::new(Code::InvalidOptions, why));
         if self.temp {
             return invalid("the 'temp' field is an invalid option");
@@ -209,6 +209,12 @@ impl<'a> Create<'a> {
             );
         }
         self.id_index.map_or(Ok(()), check_id_index)?;
+        if self.view_on.is_some() && in_transaction {
+            return Err(Error::new(
+                Code::OperationNotSupportedInTransaction,
+                "Cannot create a view in a multi-document transaction.",
+            ));
+        }
         if self.view_on.is_some() {
             return Err(Error::not_implemented("create option 'viewOn'"));
         }
