@@ -114,6 +114,11 @@ impl<'a> ReadConcern<'a> {
         Ok(read)
     }
 
+    /// Returns whether the client asks for nothing. An empty read concern is like none.
+    pub fn is_empty(&self) -> bool {
+        self.level.is_none() && self.after.is_none() && self.at.is_none() && !self.after_op
+    }
+
     /// Returns the level as a name that outlives the command.
     pub fn known_level(&self) -> Option<&'static str> {
         let level = self.level?;

@@ -26,16 +26,17 @@ pub(super) fn check(call: &Call<'_>, starts: bool) -> Result<()> {
             _ => {}
         }
     }
-    if ends(command) {
-        return Ok(());
-    }
     let invalid = |message| Err(Error::new(Code::InvalidOptions, message));
-    if call.body().has("writeConcern") {
+    let ends = ends(command);
+    if call.body().has("writeConcern") && !ends {
         return invalid("writeConcern is not allowed within a multi-statement transaction");
     }
     let concern = call.generic.read_concern.as_deref();
-    if concern.is_some() && !starts {
+    if concern.is_some_and(|concern| !concern.is_empty()) && !starts {
         return invalid("Only the first command in a transaction may specify a readConcern");
+    }
+    if ends {
+        return Ok(());
     }
     let level = concern.and_then(|concern| concern.level);
     if !matches!(level, None | Some("local" | "majority" | "snapshot")) {
@@ -209,6 +210,14 @@ pub(super) fn check_lifetime(transaction: &InTransaction, now: Millis) -> Result
         )),
         _ => Ok(()),
     }
+}
+
+/// Returns whether a command that ends a transaction must tell of its write concern although it failed: what became of the
+/// transaction may not be final, so the error does not say that the client may run it again.
+pub(super) fn is_uncertain(call: &Call<'_>, error: &Error) -> bool {
+    ends(call.command)
+        && error.code() == Code::NoSuchTransaction
+        && call.generic.write_concern.unmet.is_some()
 }
 
 /// Labels an error of a command that belongs to a transaction, if running the whole transaction again may help.

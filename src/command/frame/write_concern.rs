@@ -205,12 +205,14 @@ impl<'a> RequiredMembers<'a> {
 // === impl UnmetConcern ===
 
 impl UnmetConcern {
-    /// Whether a command that did this work must tell. An aggregate waits for its concern only if it has written.
+    /// Whether a command that did this work must tell. An aggregate waits for its concern only if it has written, and an abort
+    /// writes nothing.
     pub fn concerns(&self, command: &Command, request: Doc<'_>, effort: Effort) -> bool {
         let wrote = effort.inserted + effort.changed + effort.removed > 0;
         let database = request.get("$db").as_str();
         // Nothing in `local` is replicated.
         database != Some("local")
+            && command.name != "abortTransaction"
             && (command.name != "aggregate" || wrote || ends_with_out(request))
     }
 

@@ -322,11 +322,15 @@ fn run(
                 locked.resume(&mut call);
                 deadline = call.deadline;
             }
-            None => {
-                if let Some(busy) = join(&mut call, session, starts)? {
-                    return Ok(Attempt::Busy(busy, deadline));
+            None => match join(&mut call, session, starts) {
+                Ok(None) => {}
+                Ok(Some(busy)) => return Ok(Attempt::Busy(busy, deadline)),
+                Err(error) if transaction::is_uncertain(&call, &error) => {
+                    tell_uncertain(&call, &error, out);
+                    return Ok(Attempt::Replied);
                 }
-            }
+                Err(error) => return Err(error),
+            },
         }
     } else if let (Some(number), Some(id)) = (call.generic.number, &call.generic.session)
         && command.facts.flags.has(Flags::RETRYABLE)
@@ -451,6 +455,19 @@ fn join(
         Err(busy) => return Ok(Some(busy)),
     }
     Ok(None)
+}
+
+/// Writes the reply to a commit or an abort that finds no transaction, and whose write concern cannot be met either.
+#[cold]
+fn tell_uncertain(call: &Call<'_>, error: &Error, out: &mut Vec<u8>) {
+    let shard = Counters::shard(call.client.id);
+    call.context.counters.failed(shard, call.command, error);
+    let (start, unmet) = (out.len(), call.generic.write_concern.unmet.as_deref());
+    reply::fail_and_tell(out, start, error, |reply| {
+        if let Some(unmet) = unmet {
+            unmet.put(call.command, reply);
+        }
+    });
 }
 
 /// Returns whether the reply must tell that the write concern is not satisfied.
