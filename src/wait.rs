@@ -13,8 +13,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use tokio::sync::Notify;
+use parking_lot::Mutex;
 use tokio::sync::futures::OwnedNotified;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// A future that a command waits for. It may be dropped at any time.
 pub struct Wait(Pin<Box<dyn Future<Output = ()> + Send>>);
@@ -45,6 +46,21 @@ pub struct WakeRelay {
     /// Wakes all that listen.
     others: Arc<Notify>,
 }
+
+/// A limited number of permits. Who finds none waits in a queue.
+#[derive(Debug, Clone)]
+pub struct Permits(Arc<Semaphore>);
+
+/// A permit. Dropping it gives it to the next one in the queue.
+#[derive(Debug)]
+pub struct Permit {
+    _permit: OwnedSemaphorePermit,
+}
+
+/// Where a permit is put for its owner. A wait for permits must not end without one: if those who wake had to ask again, they would
+/// meet others in the queue, and pass the permit round for ever.
+#[derive(Debug, Clone, Default)]
+pub struct PermitSlot(Arc<Mutex<Option<Permit>>>);
 
 // === impl Wait ===
 
@@ -157,6 +173,45 @@ impl WakeRelay {
     }
 }
 
+// === impl Permits ===
+
+impl Permits {
+    pub fn new(count: usize) -> Self {
+        Self(Arc::new(Semaphore::new(count)))
+    }
+
+    /// Puts a permit into an empty slot, or returns a wait at whose end it is there.
+    pub fn fill(&self, slot: &PermitSlot) -> Option<Wait> {
+        let permits = Arc::clone(&self.0);
+        if let Ok(permit) = Arc::clone(&permits).try_acquire_owned() {
+            slot.put(permit);
+            return None;
+        }
+        let slot = slot.clone();
+        Some(Wait::until(async move {
+            if let Ok(permit) = permits.acquire_owned().await {
+                slot.put(permit);
+            }
+        }))
+    }
+}
+
+// === impl PermitSlot ===
+
+impl PermitSlot {
+    fn put(&self, permit: OwnedSemaphorePermit) {
+        *self.0.lock() = Some(Permit { _permit: permit });
+    }
+
+    pub fn is_filled(&self) -> bool {
+        self.0.lock().is_some()
+    }
+
+    pub fn take(&self) -> Option<Permit> {
+        self.0.lock().take()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,6 +248,28 @@ mod tests {
         assert!(!is_over(&mut late));
         drop((polled, never_polled, late));
         assert_eq!(Arc::strong_count(&signal.0), 1, "nobody listens");
+    }
+
+    #[test]
+    fn a_permit_goes_to_one_after_the_other() {
+        let permits = Permits::new(1);
+        let slots: [PermitSlot; 4] = Default::default();
+        assert!(permits.fill(&slots[0]).is_none());
+        let mut waits: Vec<_> = slots[1..]
+            .iter()
+            .map(|slot| permits.fill(slot).unwrap())
+            .collect();
+        let filled = || slots.iter().position(PermitSlot::is_filled);
+        assert!(!waits.iter_mut().any(is_over));
+        for expected in 0..4 {
+            assert_eq!(filled(), Some(expected));
+            assert_eq!(slots.iter().filter(|slot| slot.is_filled()).count(), 1);
+            drop(slots[expected].take());
+            // A future that is over must not be polled again.
+            let next = (expected < 3).then(|| is_over(&mut waits[expected]));
+            assert_ne!(next, Some(false));
+        }
+        assert!(permits.fill(&slots[0]).is_none());
     }
 
     #[test]

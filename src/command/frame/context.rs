@@ -25,9 +25,14 @@ use crate::engine::{Catalog, LogLimits, ObjectIds, Oplog, Reaper, SizeLimit};
 use crate::query::Vars;
 use crate::session::{Cursors, Idle, Sessions};
 use crate::value::{Millis, Value};
+use crate::wait::Permits;
 
 /// Earlier versions of documents may take this many bytes before the oldest snapshots are closed.
 const MAX_VERSIONS: usize = 1 << 30;
+
+/// How many commands may write their rows at once, each on a thread of its own, where it may wait for a transaction. A transaction
+/// may need such a thread itself (for a large statement), and the runtime has 512.
+const WRITING_THREADS: usize = 128;
 
 /// The state of one server. Commands get it by reference; work that continues a command holds a clone of the `Arc`.
 pub struct Context {
@@ -65,6 +70,8 @@ pub struct Context {
     pub fail_points: FailPoints,
     /// The cluster that holds the documents, if it is not this server.
     pub upstream: Option<Arc<dyn AnnouncedCluster>>,
+    /// The threads on which rows are written.
+    pub(super) writing_threads: Permits,
     /// Whether replies have a logical time.
     pub(super) tells_time: bool,
     idle: Idle,
@@ -139,6 +146,7 @@ impl Context {
             ),
             fail_points: FailPoints::default(),
             upstream,
+            writing_threads: Permits::new(WRITING_THREADS),
             idle,
             config,
             clock,

@@ -15,7 +15,7 @@ use crate::engine::{PlanSummary, ReadPoint};
 use crate::error::{Code, Error, Result};
 use crate::session::{CursorId, CursorInfo, Fill, OpenCursor, ReplyBatch, Source};
 use crate::value::{ClusterTime, Doc, DocBuf, DocBuilder, Millis, Value};
-use crate::wait::Wait;
+use crate::wait::{PermitSlot, Wait};
 
 /// The number of rows in a first batch if the client does not set it.
 pub const FIRST_BATCH: u32 = 101;
@@ -59,6 +59,8 @@ struct BatchTask {
     effort: Effort,
     /// The next step may have to wait in its middle, and the framework has been told.
     is_announced: bool,
+    /// The permit to use a thread for that step.
+    thread: PermitSlot,
     what: Option<BatchCursor>,
 }
 
@@ -216,6 +218,7 @@ fn answer(
                 bytes,
                 effort: call.effort,
                 is_announced: false,
+                thread: PermitSlot::default(),
                 what: Some(what),
             }))),
         },
@@ -438,12 +441,18 @@ impl Task for BatchTask {
         };
         // A row that is written waits here for a transaction. The workers of the runtime cannot, and do not notice meanwhile that
         // the client leaves.
-        if what.info().writes {
-            self.is_announced = !self.is_announced;
-            if self.is_announced {
-                return Ok(Step::Blocking);
+        if what.info().writes && !self.is_announced {
+            if !self.thread.is_filled()
+                && let Some(wait) = self.context.writing_threads.fill(&self.thread)
+            {
+                return Ok(Step::Wait(wait));
             }
+            self.is_announced = true;
+            return Ok(Step::Blocking);
         }
+        self.is_announced = false;
+        // Given back at the end of this step.
+        let _thread = self.thread.take();
         let mut arrival = None;
         if let Some(until) = self.terms.until {
             // A command that has waited sees the documents that are there when it wakes.

@@ -171,3 +171,59 @@ fn a_window_lets_clients_read_the_past_without_what_has_ended() {
         assert_eq!(old(&mut server, &second), Err(239));
     }
 }
+
+/// A transaction may need a thread for a large statement of its own. If those that wait for it held all threads of the runtime, nobody
+/// would go on.
+#[test]
+fn writes_that_wait_for_a_transaction_leave_threads_to_others() {
+    const MANY: usize = 300;
+    const THREADS: usize = 512;
+    let mut server = server(Config::default());
+    run(&mut server, doc! {"insert": "c", "documents": [{"_id": 1}]});
+    let merge =
+        doc! {"aggregate": "c", "pipeline": [{"$merge": "other"}], "cursor": {}, "$db": "d"};
+    let mut begun: Vec<_> = (0..MANY)
+        .map(|_| begin(&mut server, merge.clone()))
+        .collect();
+    let steps = begun
+        .iter_mut()
+        .map(|work| work.step(&mut Vec::new()).unwrap());
+    let has_thread: Vec<_> = steps
+        .map(|step| matches!(step, Progress::Blocking))
+        .collect();
+    let threads = has_thread.iter().filter(|has| **has).count();
+    assert!((1..THREADS / 2).contains(&threads), "{threads}");
+    // The others go on when some of them are done.
+    let (first, last) = (begun.remove(0), begun.pop().unwrap());
+    assert!(has_thread[0] && !has_thread[MANY - 1]);
+    drop(first);
+    assert_eq!(code(&finish(last)), None);
+}
+
+/// Only a commit whose concern is met says for sure that there is no such transaction, so that the client may run it again.
+#[test]
+fn a_client_is_not_told_to_run_a_transaction_again_while_the_write_concern_is_not_met() {
+    let mut server = server(Config::default());
+    let session = Uuid::new();
+    run(
+        &mut server,
+        inside(
+            doc! {"insert": "c", "documents": [{"_id": 1}]},
+            session,
+            true,
+        ),
+    );
+    let mut end = |command: &str, members: i32| {
+        let end = doc! {command: 1, "writeConcern": {"w": members}};
+        let mut end = inside(end, session, false);
+        end.insert("$db", "admin");
+        let reply = ask(&mut server, end);
+        let has = |name| reply.contains_key(name);
+        (code(&reply), has("errorLabels"), has("writeConcernError"))
+    };
+    assert_eq!(end("abortTransaction", 2), (None, false, false));
+    for command in ["commitTransaction", "abortTransaction"] {
+        assert_eq!(end(command, 1), (Some(251), true, false), "{command}");
+        assert_eq!(end(command, 2), (Some(251), false, true), "{command}");
+    }
+}
