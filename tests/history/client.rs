@@ -17,6 +17,8 @@ use crate::support::world::{DB, failure, int};
 const LOCK_TIMEOUT: i64 = 24;
 const WRITE_CONFLICT: i64 = 112;
 const DUPLICATE: i64 = 11_000;
+const NO_SUCH_TRANSACTION: i64 = 251;
+const INTERRUPTED: i64 = 11_601;
 /// How long clients and the clock wait for each other.
 const PATIENCE: Duration = Duration::from_millis(5);
 /// The documents of each collection.
@@ -31,6 +33,8 @@ pub struct Stage {
     wants_to_move: AtomicBool,
     ticks: AtomicU64,
     tags: AtomicI64,
+    /// Whether sessions are killed meanwhile.
+    kills: bool,
     pub over: AtomicBool,
 }
 
@@ -54,13 +58,14 @@ enum Place {
 // === impl Stage ===
 
 impl Stage {
-    pub fn new(clock: Clock) -> Self {
+    pub fn new(clock: Clock, kills: bool) -> Self {
         Self {
             clock,
             moving: RwLock::new(()),
             wants_to_move: AtomicBool::new(false),
             ticks: AtomicU64::new(1),
             tags: AtomicI64::new(1),
+            kills,
             over: AtomicBool::new(false),
         }
     }
@@ -94,19 +99,24 @@ impl Stage {
     }
 }
 
+/// Returns the session of a client.
+pub fn lsid(seed: u64, number: usize) -> Document {
+    let mut id = vec![7; 16];
+    id[..8].copy_from_slice(&seed.to_le_bytes());
+    id[8..].copy_from_slice(&(number as u64).to_le_bytes());
+    let subtype = BinarySubtype::Uuid;
+    doc! {"id": Binary { subtype, bytes: id }}
+}
+
 // === impl Player ===
 
 impl<'a> Player<'a> {
     pub fn new(stage: &'a Stage, client: Client, number: usize, seed: u64) -> Self {
-        let mut id = vec![7; 16];
-        id[..8].copy_from_slice(&seed.to_le_bytes());
-        id[8..].copy_from_slice(&(number as u64).to_le_bytes());
-        let subtype = BinarySubtype::Uuid;
         Self {
             stage,
             client,
             dice: Dice((seed << 8) + 77 * number as u64 + 1),
-            lsid: doc! {"id": Binary { subtype, bytes: id }},
+            lsid: lsid(seed, number),
             txn: 0,
             units: Vec::new(),
         }
@@ -174,7 +184,8 @@ impl<'a> Player<'a> {
         let ending = match self.dice.below(8) {
             0 => {
                 let (reply, ..) = self.run("admin", doc! {"abortTransaction": 1}, Place::Inside);
-                assert_eq!(failure(&reply), None);
+                let is_gone = matches!(failure(&reply), Some((NO_SUCH_TRANSACTION, _)));
+                assert!(is_gone && self.stage.kills || failure(&reply).is_none());
                 Ending::Aborted
             }
             _ => self.commit(),
@@ -188,6 +199,7 @@ impl<'a> Player<'a> {
         let committed = match failure(&reply) {
             None => Ending::Committed { now, begin, end },
             Some((WRITE_CONFLICT, _)) => Ending::Aborted,
+            Some((NO_SUCH_TRANSACTION, _)) if self.stage.kills => Ending::Aborted,
             Some(other) => panic!("{other:?}"),
         };
         if self.dice.below(3) == 0 {
@@ -232,7 +244,13 @@ impl<'a> Player<'a> {
         let (reply, now, begin, end) = self.run(DB, command, place);
         let act = match failure(&reply) {
             None | Some((DUPLICATE, _)) => read(&reply),
-            Some((WRITE_CONFLICT | LOCK_TIMEOUT, _)) => {
+            Some((INTERRUPTED, _)) if self.stage.kills && !matches!(place, Place::Outside) => {
+                Act::Failed
+            }
+            Some((code, _))
+                if matches!(code, WRITE_CONFLICT | LOCK_TIMEOUT)
+                    || code == NO_SUCH_TRANSACTION && self.stage.kills =>
+            {
                 let labels = reply.get_array("errorLabels").expect("labels");
                 assert_eq!(labels[..], [Bson::from("TransientTransactionError")]);
                 Act::Failed

@@ -3,7 +3,7 @@
 //!
 //! Clients run transactions and single statements at once, over TCP: reads by `_id`, by an index and by ranges, updates,
 //! inserts, upserts, deletes, findAndModify, commits (some of them repeated) and aborts. In one of the two collections documents
-//! end; the clock moves while transactions are open. In some histories indexes are built, hidden and dropped meanwhile. What
+//! end; the clock moves while transactions are open. In some histories indexes are built, hidden and dropped meanwhile, or sessions are killed. What
 //! each client did and saw ([`record`]) is then checked twice: against the order in which a change stream tells the commits
 //! ([`exact`]), and, also without a change stream, by the rules that lists allow which are only appended to ([`cycles`]).
 //!
@@ -42,6 +42,8 @@ struct Setting {
     reaper: Reaper,
     /// Whether somebody builds, hides and drops indexes meanwhile.
     changes_schema: bool,
+    /// Whether somebody kills the clients' sessions meanwhile.
+    kills: bool,
 }
 
 /// Plays a history and checks it. Returns how many statements it has.
@@ -56,7 +58,7 @@ fn play(setting: Setting, seed: u64) -> usize {
         world.run(create_index(name, doc! {"key": {"n": 1}}));
     }
     let stream = setting.watched.then(|| Stream::open(&world));
-    let stage = Stage::new(world.clock.clone());
+    let stage = Stage::new(world.clock.clone(), setting.kills);
     let mut units: Vec<Unit> = Vec::new();
     std::thread::scope(|scope| {
         let players: Vec<_> = (0..setting.clients)
@@ -79,12 +81,19 @@ fn play(setting: Setting, seed: u64) -> usize {
             let client = world.connect();
             scope.spawn(|| change_schema(client, &stage, seed))
         });
+        let killer = setting.kills.then(|| {
+            let client = world.connect();
+            scope.spawn(|| kill_sessions(client, &stage, setting.clients, seed))
+        });
         // The mover must end even if a player has failed.
         let played: Vec<_> = players.into_iter().map(|player| player.join()).collect();
         stage.over.store(true, Ordering::Relaxed);
         mover.join().unwrap();
         if let Some(builder) = builder {
             builder.join().unwrap();
+        }
+        if let Some(killer) = killer {
+            killer.join().unwrap();
         }
         for player in played {
             units.extend(player.unwrap_or_else(|_| panic!("a client failed: seed {seed}")));
@@ -125,6 +134,18 @@ fn change_schema(mut client: Client, stage: &Stage, seed: u64) {
         // Its time is over, or the index is not there.
         let code = failure(&reply).map(|(code, _)| code);
         assert!(matches!(code, None | Some(50 | 27)), "{command}: {reply}");
+    }
+}
+
+/// Kills sessions at random until the history is over. That aborts their open transactions and changes no other.
+fn kill_sessions(mut client: Client, stage: &Stage, clients: usize, seed: u64) {
+    let mut dice = Dice(seed + 3);
+    while !stage.over.load(Ordering::Relaxed) {
+        let number = dice.below(clients as u64) as usize;
+        let kill = doc! {"killSessions": [client::lsid(seed, number)]};
+        let reply = client.command("admin", kill).unwrap();
+        assert_eq!(failure(&reply), None, "{reply}");
+        std::thread::sleep(std::time::Duration::from_millis(1 + dice.below(20)));
     }
 }
 
@@ -186,6 +207,7 @@ const WATCHED: Setting = Setting {
     watched: true,
     reaper: Reaper::On,
     changes_schema: false,
+    kills: false,
 };
 
 #[test]
@@ -216,6 +238,12 @@ fn histories_while_the_schema_changes() {
 }
 
 #[test]
+fn histories_in_which_sessions_are_killed() {
+    let kills = true;
+    seeds(400, 3, Setting { kills, ..WATCHED });
+}
+
+#[test]
 #[ignore = "minutes: cargo test --release --test history -- --ignored million"]
 fn million() {
     let wanted = std::env::var("STATEMENTS").map_or(1_000_000, |n| n.parse().unwrap());
@@ -228,6 +256,7 @@ fn million() {
             watched: seed % 3 != 0,
             reaper: [Reaper::On, Reaper::Off][(seed % 2) as usize],
             changes_schema: seed % 5 == 0,
+            kills: seed % 4 == 0,
         };
         statements += play(setting, seed);
         if statements >= wanted {
