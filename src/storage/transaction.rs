@@ -11,7 +11,7 @@ use super::collection::State;
 use super::namespace_locks::UsedNames;
 use super::{
     Catalog, Collection, LogOp, LogTransaction, ReadPoint, RecordId, Rules, Snapshot,
-    TransactionId, Writer,
+    TransactionId, Writer, free,
 };
 use crate::value::{ClusterTime, Millis};
 use crate::wait::Wait;
@@ -374,8 +374,15 @@ impl Drop for PendingWrites {
     fn drop(&mut self) {
         let joined = self.take_joined();
         for collection in &joined {
-            let mut state = collection.exclusive();
-            state.contents_mut().take_own(self.transaction);
+            let own = collection
+                .exclusive()
+                .contents_mut()
+                .take_own(self.transaction);
+            // Without the lock: there may be millions.
+            if let Some(own) = own {
+                let most = own.most();
+                free(own, most);
+            }
         }
         self.remove_created(&joined);
     }

@@ -1,9 +1,9 @@
 //! Earlier versions and the writes of transactions, beside the documents.
 
 use super::{Cause, Change, Contents};
-use crate::storage::RecordId;
 use crate::storage::index::IndexKeys;
 use crate::storage::versions::{EarlierVersion, OwnWrites, TransactionId, Versions};
+use crate::storage::{RecordId, free};
 use crate::ttl::{End, OwnTtl};
 use crate::value::{ClusterTime, Doc, Millis};
 
@@ -104,7 +104,15 @@ impl Contents {
         let oldest = snapshots.oldest();
         if versions.earlier.has_unneeded(oldest) {
             let before = versions.earlier.bytes();
-            versions.earlier.prune(oldest);
+            match oldest {
+                Some(oldest) => versions.earlier.prune(oldest),
+                // There may be millions, and the collection is locked.
+                None => {
+                    let gone = std::mem::take(&mut versions.earlier);
+                    let most = gone.most();
+                    free(gone, most);
+                }
+            }
             snapshots.count_bytes(before, versions.earlier.bytes());
         }
         if versions.is_empty() {

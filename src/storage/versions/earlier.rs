@@ -50,6 +50,11 @@ impl Earlier {
         self.bytes
     }
 
+    /// Returns how many versions there are at most.
+    pub fn most(&self) -> u64 {
+        (self.bytes / Ended::OVERHEAD) as u64
+    }
+
     /// Notes the version of a record before a write at that time. `is_touch` says that the write sets only `_ts`.
     pub fn note(
         &mut self,
@@ -112,12 +117,8 @@ impl Earlier {
         oldest.is_none_or(|oldest| first <= oldest)
     }
 
-    /// Drops the versions that no snapshot needs.
-    pub fn prune(&mut self, oldest: Option<ClusterTime>) {
-        let Some(oldest) = oldest else {
-            *self = Self::default();
-            return;
-        };
+    /// Drops the versions that the oldest open snapshot does not need.
+    pub fn prune(&mut self, oldest: ClusterTime) {
         let (mut first, mut bytes) = (None, 0);
         self.records.retain(|_, ended| {
             ended.retain(|ended| ended.at > oldest);

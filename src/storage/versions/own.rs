@@ -138,6 +138,11 @@ impl OwnWrites {
         self.bytes
     }
 
+    /// Returns how many writes there are at most.
+    pub fn most(&self) -> u64 {
+        (self.bytes / Self::OVERHEAD) as u64
+    }
+
     pub fn add(&mut self, hash: u64, bytes: Vec<u8>, ttl: OwnTtl) -> RecordId {
         let id = self.next;
         self.next = id.next();
