@@ -426,3 +426,37 @@ impl Drop for InTransaction {
         self.session.return_transaction(state);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Idle, Sessions};
+    use super::*;
+
+    #[test]
+    fn a_session_that_is_killed_while_a_command_uses_it_loses_its_transaction_then() {
+        const NOW: Millis = Millis(1_000_000);
+        let catalog = Arc::new(Catalog::new());
+        let sessions = Sessions::new(Idle::default());
+        let session = sessions.get(&SessionId::new([1; 16]), &mut None).unwrap();
+        let start = Joining::Start(TransactionStart {
+            catalog: &catalog,
+            at: None,
+            level: None,
+            api: None,
+            now: NOW,
+            lifetime_seconds: 60,
+        });
+        let open = || sessions.transactions().open();
+        let join = |joining| session.join(1, joining, NOW, 1).map(Result::unwrap);
+        let joined = join(start).unwrap();
+        sessions.kill_where(|_| true);
+        assert_eq!(open(), 1, "a command uses it");
+        joined.keep();
+        assert_eq!(open(), 0);
+        for joining in [Joining::Continue, Joining::Commit] {
+            let error = join(joining).err().unwrap();
+            assert_eq!(error.code(), Code::NoSuchTransaction);
+        }
+        assert_eq!(catalog.oldest_snapshot(), None);
+    }
+}
