@@ -40,8 +40,9 @@ impl Told {
     }
 }
 
-/// Returns events as text, without times and tokens, and with numbers instead of UUIDs and ObjectIds.
-pub fn normal(events: &[Document]) -> Vec<String> {
+/// Returns events as text, without times and tokens, and with numbers instead of UUIDs and ObjectIds. `looks_elsewhere` says that
+/// mongod 6.0 looks documents up in other collections than 8.2 does.
+pub fn normal(events: &[Document], looks_elsewhere: bool) -> Vec<String> {
     let mut uuids = HashMap::new();
     let mut before = None;
     let events = events.iter().map(|event| {
@@ -52,6 +53,13 @@ pub fn normal(events: &[Document]) -> Vec<String> {
         let is_same = before.replace(time.clone()) == Some(time);
         if event.remove("wallTime").is_none() {
             event.insert("noWallTime", true);
+        }
+        if looks_elsewhere
+            && event
+                .get_str("operationType")
+                .is_ok_and(|kind| kind == "update")
+        {
+            event.remove("fullDocument");
         }
         // Since 8.1 and 6.1.
         event.remove("nsType");

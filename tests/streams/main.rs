@@ -93,6 +93,7 @@ fn round(sides: &mut Sides, seed: u64) {
     for step in &steps {
         sides.run(step);
     }
+    sides.names_moved = steps.iter().any(Step::moves_names);
     for (stream, opened) in streams.iter().zip(opened) {
         let told = sides.drain(stream, opened);
         let context = || format!("SEED={seed} ROUNDS=1: {stream:?}\n{}", listed(&steps));

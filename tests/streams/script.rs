@@ -19,6 +19,15 @@ const PATHS: [&str; 8] = ["x", "y", "s", "arr", "s.t", "s.u.v", "arr.1", "n.0"];
 // === impl Step ===
 
 impl Step {
+    /// Whether a collection may lose its name.
+    pub fn moves_names(&self) -> bool {
+        let moves = ["renameCollection", "drop", "dropDatabase"];
+        match self {
+            Self::Command(_, command) => moves.iter().any(|name| command.contains_key(name)),
+            Self::Transaction(..) => false,
+        }
+    }
+
     pub fn drop_database(database: &str) -> Self {
         Self::Command(database.to_owned(), doc! {"dropDatabase": 1})
     }

@@ -21,6 +21,9 @@ struct Side {
 
 pub struct Sides {
     sides: [Side; 2],
+    /// Collections have lost their names. Where `updateLookup` finds a document then depends on the version: the collection with the
+    /// UUID in 6.0, the one that has the name now in 8.2.
+    pub names_moved: bool,
     _sundown: Sundown,
 }
 
@@ -120,6 +123,7 @@ impl Sides {
         };
         Self {
             sides: [side(sundown.local_addr()), side(mongod)],
+            names_moved: false,
             _sundown: sundown,
         }
     }
@@ -173,6 +177,10 @@ impl Sides {
     /// Reads all events that there are.
     pub fn drain(&mut self, stream: &Stream, opened: Opened) -> Told {
         let mut told = Told::default();
+        let looks_up = stream
+            .options
+            .get_str("fullDocument")
+            .is_ok_and(|mode| mode == "updateLookup");
         for (at, (side, opened)) in self.sides.iter_mut().zip(opened).enumerate() {
             let mut next = opened;
             let mut empty = 0;
@@ -206,7 +214,7 @@ impl Sides {
                 let reply = side.client.command(&stream.on, more).unwrap();
                 next = batch(&reply, "nextBatch");
             }
-            told.normal[at] = normal(&told.raw[at]);
+            told.normal[at] = normal(&told.raw[at], self.names_moved && looks_up);
         }
         told
     }

@@ -111,7 +111,7 @@ fn full_document<'e>(
     match stream.full_document {
         FullDocument::Default => None,
         FullDocument::UpdateLookup => {
-            let found = look_up(entry, key.as_doc(), catalog, at);
+            let found = look_up(entry, key.as_doc(), stream, catalog, at);
             Some(found.map_or(Image::Missing, |found| Image::Document(Cow::Owned(found))))
         }
         FullDocument::WhenAvailable | FullDocument::Required => {
@@ -120,12 +120,18 @@ fn full_document<'e>(
     }
 }
 
-/// Returns the document as it is now: not if it has ended, nor if its collection was dropped.
-fn look_up(entry: &LogEntry, key: Doc<'_>, catalog: &Catalog, at: ReadPoint) -> Option<DocBuf> {
+/// Returns the document as it is now: not if it has ended. As in 8.2, it is that of the collection that has the name now.
+fn look_up(
+    entry: &LogEntry,
+    key: Doc<'_>,
+    stream: &ChangeStream,
+    catalog: &Catalog,
+    at: ReadPoint,
+) -> Option<DocBuf> {
     let name = &entry.subject.namespace;
     let collection = catalog.get(name.database(), name.collection()).ok()??;
     let mut found = None;
-    if Some(collection.uuid()) == entry.subject.uuid {
+    if !stream.same_collection || Some(collection.uuid()) == entry.subject.uuid {
         show_by_id(&collection, at, key.get("_id"), |doc| {
             found = Some(doc.into())
         });

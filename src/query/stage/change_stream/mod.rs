@@ -28,6 +28,8 @@ pub struct ChangeStream {
     pub before_change: BeforeChange,
     /// Also events that MongoDB 6.0 added, and more fields.
     pub expanded: bool,
+    /// `updateLookup` shows only documents of the collection that was changed, and not of another one that has its name now.
+    pub same_collection: bool,
 }
 
 /// Whose changes a stream follows.
@@ -70,6 +72,7 @@ pub enum BeforeChange {
 struct StreamOptions<'a> {
     all_changes: bool,
     expanded: bool,
+    same_collection: bool,
     resume_after: Option<EncodedToken<'a>>,
     start_after: Option<EncodedToken<'a>>,
     start_at: Option<ClusterTime>,
@@ -118,12 +121,14 @@ pub(super) fn parse(
             "showExpandedEvents" => {
                 options.expanded = option.exactly(Type::Bool, ValueRef::as_bool)?;
             }
+            "matchCollectionUUIDForUpdateLookup" => {
+                options.same_collection = option.exactly(Type::Bool, ValueRef::as_bool)?;
+            }
             "showMigrationEvents"
             | "showSystemEvents"
             | "showRawUpdateDescription"
             | "allowToRunOnConfigDB"
-            | "allowToRunOnSystemNS"
-            | "matchCollectionUUIDForUpdateLookup" => {
+            | "allowToRunOnSystemNS" => {
                 if option.exactly(Type::Bool, ValueRef::as_bool)? {
                     return Err(option.not_implemented());
                 }
@@ -143,6 +148,7 @@ pub(super) fn parse(
         full_document,
         before_change,
         expanded: options.expanded,
+        same_collection: options.same_collection,
     })));
     Ok(())
 }
