@@ -39,13 +39,12 @@ pub fn compare_reply(expected: &Expect, reply: &Document, world: &mut World) -> 
         Expect::Set(rows) => set(rows, &world.drain(reply)),
         Expect::Some(count, rows) => subset(*count, rows, &world.drain(reply)),
         Expect::Groups(rows) => groups(rows, world.drain(reply)),
-        Expect::Distinct(values, or_null) => {
+        Expect::Distinct(values, by_index) => {
             let got = reply
                 .get_array("values")
                 .map_err(|error| error.to_string())?;
-            let is_odd = *or_null && !values.contains(&Bson::Null);
-            let got = got.iter().filter(|got| !is_odd || **got != Bson::Null);
-            let got: Vec<Bson> = got.cloned().collect();
+            let is_odd = |got: &&Bson| by_index.contains(got) && !values.contains(got);
+            let got: Vec<Bson> = got.iter().filter(|got| !is_odd(got)).cloned().collect();
             let once = super::state::distinct(got.iter().cloned());
             if got.len() != values.len() || !once.iter().zip(values).all(|(a, b)| equal(a, b)) {
                 return problem();

@@ -25,8 +25,8 @@ pub enum Expect {
     Some(usize, Vec<Document>),
     /// Groups: `_id` and numbers.
     Groups(Vec<Document>),
-    /// Values, and whether a null may be among them.
-    Distinct(Vec<Bson>, bool),
+    /// Values, and what may be among them if an index serves the command.
+    Distinct(Vec<Bson>, Vec<Bson>),
     Write {
         n: i64,
         modified: Option<i64>,

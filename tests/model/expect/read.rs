@@ -7,7 +7,6 @@ use super::super::matcher::leaves;
 use super::super::order::by_sort;
 use super::super::state::{self, Collection, Model};
 use super::{Expect, filter, names_ts};
-use crate::support::world::genuine_cluster;
 
 /// Returns whether the hint of a find names an index that does not exist.
 pub fn bad_hint(collection: Option<&Collection>, command: &Document) -> bool {
@@ -78,20 +77,26 @@ pub(super) fn distinct(model: &Model, name: &str, command: &Document) -> Expect 
     let found = model
         .get(name)
         .matching(&filter(command, "query"), names_ts(command));
-    let values = found
-        .iter()
-        .flat_map(|(_, seen)| leaves(seen, key))
-        .flatten();
+    let leaves: Vec<_> = found.iter().map(|(_, seen)| leaves(seen, key)).collect();
+    let mut by_index = Vec::new();
+    // The keys of an index are taken as they are, as in MongoDB (SERVER-14832).
+    let indexes = &model.get(name).indexes;
+    let mut keys = indexes.iter().map(|index| index.spec.get_document("key"));
+    if keys.any(|fields| fields.is_ok_and(|fields| fields.contains_key(key))) {
+        if leaves.iter().any(|of| of.is_empty() || of.contains(&None)) {
+            by_index.push(Bson::Null);
+        }
+        let empty = Some(Bson::Array(Vec::new()));
+        if leaves.iter().any(|of| of.contains(&empty)) {
+            by_index.push(Bson::Undefined);
+        }
+    }
+    let values = leaves.into_iter().flatten().flatten();
     let values = values.flat_map(|value| match value {
         Bson::Array(array) => array,
         value => vec![value],
     });
-    // A genuine mongod reads the keys of an index, which has a null for a missing field (SERVER-14832).
-    let indexes = &model.get(name).indexes;
-    let mut keys = indexes.iter().map(|index| index.spec.get_document("key"));
-    let has_index = keys.any(|fields| fields.is_ok_and(|fields| fields.contains_key(key)));
-    let or_null = genuine_cluster().is_some() && has_index;
-    Expect::Distinct(state::distinct(values), or_null)
+    Expect::Distinct(state::distinct(values), by_index)
 }
 
 /// Returns the skip and the limit.
