@@ -110,7 +110,7 @@ impl<'a> Aggregate<'a> {
     /// Reads the fields of an aggregate, which may be the command itself or nested in an explain.
     pub fn read(call: &Call<'a>) -> Result<Self> {
         let collection = target(call)?;
-        let (mut pipeline, mut has_cursor, mut has_explain) = (None, false, false);
+        let (mut pipeline, mut has_cursor) = (None, false);
         let mut aggregate = Self {
             collection,
             pipeline: Doc::EMPTY,
@@ -143,10 +143,7 @@ impl<'a> Aggregate<'a> {
                         "BSON field 'aggregate.explain' is not allowed with apiStrict:true.",
                     ));
                 }
-                "explain" => {
-                    has_explain = true;
-                    aggregate.explain = flag(&arg)?;
-                }
+                "explain" => aggregate.explain = flag(&arg)?,
                 "collation" => collation(&arg)?,
                 "bypassDocumentValidation"
                 | "bypassEmptyTsReplacement"
@@ -175,8 +172,7 @@ impl<'a> Aggregate<'a> {
             }
         }
         aggregate.pipeline = required(pipeline, "aggregate", "pipeline")?;
-        // An `explain` that is false counts, too.
-        if !has_cursor && !has_explain {
+        if !has_cursor && !aggregate.explain {
             return Err(Error::failed_to_parse(
                 "The 'cursor' option is required, except for aggregate with the explain argument",
             ));

@@ -156,6 +156,15 @@ const KNOWN: &[Known] = &[
         },
     },
     Known {
+        reason: "8.2: an explain that is false does not stand for a cursor (documentdb/functional-tests, test_aggregate_cursor_rejection)",
+        is: |found, _| {
+            found.verb() == "aggregate"
+                && found.command().contains_key("explain")
+                && found.codes().1 == 9
+                && found.we_say("The 'cursor' option is required")
+        },
+    },
+    Known {
         reason: "8.2: distinct takes a hint since 7.1 (distinct_command.idl)",
         is: |found, _| {
             found.verb() == "distinct"
