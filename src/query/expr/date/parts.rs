@@ -6,7 +6,7 @@ use super::super::node::{Expr, ExprOp};
 use super::civil::{Civil, MILLIS_PER_DAY, iso_week, iso_weekday, iso_year_start};
 use super::{ZoneArg, moment_or_null, operator};
 use crate::args::NamedArg;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::value::{DocBuf, Val, Value};
 
 #[derive(Debug)]
@@ -272,9 +272,14 @@ impl ExprOp for FromParts {
         .try_fold(0i64, |sum, (count, unit)| {
             sum.checked_add(count.checked_mul(unit)?)
         });
-        let millis = local
-            .and_then(|local| zone.utc(local))
-            .ok_or_else(|| Error::location(31034, "the date is outside the supported range"))?;
+        // MongoDB counts in microseconds.
+        let local = local.filter(|_| milli.checked_mul(1000).is_some());
+        let millis = local.and_then(|local| zone.utc(local)).ok_or_else(|| {
+            Error::new(
+                Code::DurationOverflow,
+                "Overflow casting from a lower-precision duration to a higher-precision duration",
+            )
+        })?;
         Ok(Val::Own(Value::date(millis)))
     }
 
