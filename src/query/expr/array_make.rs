@@ -6,7 +6,7 @@ use super::node::{Expr, ExprCall, ExprOp, OperatorFolding};
 use super::{Env, LiveValues, fuel};
 use crate::args::{ArgumentError, named_as};
 use crate::error::{Code, Error, Result};
-use crate::value::{ArrayBuilder, Val, Value, ValueRef, check_computed};
+use crate::value::{ArrayBuilder, Doc, Val, Value, ValueRef, check_computed};
 
 #[derive(Debug)]
 struct Zip {
@@ -153,25 +153,26 @@ pub fn zip(arg: ExprArgument<'_>) -> Result<Expr> {
 
 impl ExprOp for Zip {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
-        let values = LiveValues::eval(&self.inputs, env)?;
-        let mut columns = Vec::with_capacity(values.len());
-        for value in values.iter() {
-            let value = value.as_ref();
-            if value.is_nullish() {
-                return Ok(Val::NULL);
+        let values = LiveValues::eval_until_null(&self.inputs, env, |value| {
+            if value.as_array().is_some() {
+                return Ok(());
             }
-            let array = value.as_array().ok_or_else(|| {
-                Error::location(
-                    34468,
-                    format!(
-                        "$zip found a non-array expression in input: {}",
-                        show(value)
-                    ),
-                )
-            })?;
-            columns.push(array.iter());
-        }
-        let defaults = LiveValues::eval(&self.defaults, env)?;
+            let shown = show(value);
+            let words = format!("$zip found a non-array expression in input: {shown}");
+            Err(Error::location(34468, words))
+        })?;
+        let Some(values) = values else {
+            return Ok(Val::NULL);
+        };
+        let arrays = values.iter().filter_map(|value| value.as_ref().as_array());
+        let mut columns: Vec<_> = arrays.clone().map(Doc::iter).collect();
+        let mut lengths = arrays.map(|array| array.count());
+        let first = lengths.next();
+        // Arrays of one length need no defaults.
+        let defaults = match self.defaults.is_empty() || lengths.all(|n| Some(n) == first) {
+            true => LiveValues::default(),
+            false => LiveValues::eval(&self.defaults, env)?,
+        };
         let mut bytes = Vec::new();
         let mut out = ArrayBuilder::begin(&mut bytes);
         loop {

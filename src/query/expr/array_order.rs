@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::query::Survey;
 use crate::query::direction::SortDirection;
 use crate::query::element_order::ElementOrder;
-use crate::value::{Doc, Num, Path, Type, Val, ValueRef, compare};
+use crate::value::{Doc, Num, Path, Val, ValueRef, compare};
 
 #[derive(Debug)]
 struct SortArray {
@@ -100,9 +100,7 @@ pub fn last_n(arg: ExprArgument<'_>) -> Result<Expr> {
 }
 
 pub fn max_n(arg: ExprArgument<'_>) -> Result<Expr> {
-    take_n(arg, 5787900, |n, array| {
-        build(in_order(array).into_iter().rev().take(n))
-    })
+    take_n(arg, 5787900, |n, array| build(largest(n, array)))
 }
 
 pub fn min_n(arg: ExprArgument<'_>) -> Result<Expr> {
@@ -116,13 +114,35 @@ fn take_n(arg: ExprArgument<'_>, not_an_object: i32, take: Take) -> Result<Expr>
     Ok(Expr::op(TakeN { take, n, input }))
 }
 
+fn not_null(array: Doc<'_>) -> impl Iterator<Item = ValueRef<'_>> {
+    items(array).filter(|item| !item.is_nullish())
+}
+
 /// Returns the elements that are not null, smallest first.
 fn in_order(array: Doc<'_>) -> Vec<ValueRef<'_>> {
-    let mut all: Vec<_> = items(array)
-        .filter(|item| !matches!(item.ty(), Type::Null | Type::Undefined))
-        .collect();
+    let mut all: Vec<_> = not_null(array).collect();
     all.sort_by(|a, b| compare(*a, *b));
     all
+}
+
+/// Returns the largest elements, largest first. Of equal elements the later one comes first.
+///
+/// Which of equal elements are left out shows, because they may have different types. MongoDB takes the elements one by one.
+/// When it has enough, an element must be larger than the smallest of them, and replaces the earliest of those.
+fn largest(n: usize, array: Doc<'_>) -> Vec<ValueRef<'_>> {
+    let mut all = in_order(array);
+    let Some(least) = all.len().checked_sub(n).map(|at| all[at]) else {
+        all.reverse();
+        return all;
+    };
+    let mut larger = all.split_off(all.partition_point(|item| compare(*item, least).is_le()));
+    let taken = not_null(array).filter(|item| compare(*item, least).is_ge());
+    let mut equal: Vec<_> = taken.take(n).collect();
+    equal.retain(|item| compare(*item, least).is_eq());
+    larger.reverse();
+    let missing = n - larger.len();
+    larger.extend(equal.into_iter().rev().take(missing));
+    larger
 }
 
 /// The doubles that have a place among 64-bit integers. NaN is none of them.

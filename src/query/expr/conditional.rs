@@ -61,7 +61,10 @@ pub fn if_null(arg: ExprArgument<'_>) -> Result<Expr> {
             format!("$ifNull needs at least two arguments, had: {}", args.len()),
         ));
     }
-    let mut kept = without_idle(args);
+    let mut kept = match arg.scope.keeps_failures() {
+        true => args,
+        false => without_idle(args),
+    };
     match kept.len() {
         1 => Ok(kept.remove(0)),
         _ => Ok(Expr::call(arg.name, kept, first_not_null)),

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Env, FieldPath, associative, fuel};
+use super::{Env, FieldPath, fuel};
 use crate::error::{Code, Error, Result};
 use crate::interrupt;
 use crate::query::{Scope, Survey, Vars};
@@ -229,9 +229,11 @@ impl Expr {
                     }
                 });
                 found.or_else(|| match self {
-                    Self::Call(call) if call.name == "$indexOfArray" => {
-                        super::array::constant_is_no_array(call)
-                    }
+                    Self::Call(call) => match call.name {
+                        "$indexOfArray" => super::array::constant_is_no_array(call),
+                        "$setIsSubset" => super::set::constant_is_no_array(call),
+                        _ => None,
+                    },
                     _ => None,
                 })
             }
@@ -268,7 +270,6 @@ impl Expr {
     }
 
     pub(super) fn call(name: &'static str, args: Vec<Expr>, eval: Eval) -> Self {
-        let args = associative::join(name, args, eval);
         Self::Call(Arc::new(ExprCall {
             name,
             args: args.into_boxed_slice(),

@@ -6,7 +6,7 @@ use super::args::ExprArgument;
 use super::node::Expr;
 use super::table::{Arity, EXPRESSIONS, ExprParser};
 use super::text::check_length;
-use super::{FieldPath, field};
+use super::{FieldPath, associative, field};
 use crate::error::{Code, Error, Result};
 use crate::interrupt;
 use crate::query::{Scope, scope};
@@ -146,6 +146,11 @@ fn operator(name: &str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
         ExprParser::Call(arity, eval) => {
             let args = arguments(value, scope)?;
             arity.check(name, args.len())?;
+            // The expressions of an update stay as they are written.
+            let args = match scope.keeps_failures() {
+                true => args,
+                false => associative::join(name, args, *eval),
+            };
             Ok(Expr::call(name, args, *eval))
         }
     }

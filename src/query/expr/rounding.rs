@@ -120,8 +120,8 @@ fn place<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Option<i32>> {
             ),
         )
     })?;
-    let decimal_nan = matches!(number, Num::Decimal(value) if value.is_nan());
-    if number.to_i64_trunc().is_none() && !decimal_nan {
+    // mongod looks at the range of doubles only: a decimal out of range is one that is not integral.
+    if matches!(number, Num::Double(_)) && number.to_i64_trunc().is_none() {
         return Err(Error::location(
             31109,
             format!("Can't coerce out of range value {} to long", show(given)),

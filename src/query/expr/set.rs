@@ -83,16 +83,13 @@ fn same_set<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     bool_val(true)
 }
 
-/// Evaluates the arguments, which must be arrays, up to the first null. Constants come last, as in MongoDB's optimizer, so a
-/// null among the other arguments decides first.
+/// Evaluates the arguments, which must be arrays, up to the first null.
 fn arrays<'a>(
     call: &'a ExprCall,
     env: Env<'a>,
     (code, name): (i32, &str),
 ) -> Result<Option<LiveValues<'a>>> {
-    let (constant, other): (Vec<_>, Vec<_>) =
-        call.args.iter().partition(|arg| arg.as_const().is_some());
-    LiveValues::eval_until_null(other.into_iter().chain(constant), env, |value| {
+    LiveValues::eval_until_null(&call.args, env, |value| {
         if value.as_array().is_some() {
             return Ok(());
         }
@@ -172,19 +169,19 @@ pub fn set_difference<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     build(kept.into_iter().map(|(_, item)| item))
 }
 
+/// Returns the error of MongoDB's optimiser for a `$setIsSubset` whose second operand is a constant of another type. It comes
+/// before any document is read.
+pub fn constant_is_no_array(call: &ExprCall) -> Option<Error> {
+    let whole = call.args.get(1)?.as_const()?;
+    let words = "both operands of $setIsSubset must be arrays. Second argument is of type: ";
+    let is_array = whole.as_array().is_some();
+    (!is_array).then(|| refuse(17311, words, whole))
+}
+
 pub fn set_is_subset<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let left = call.arg(0, env)?;
     let right = call.arg(1, env)?;
     let (left, right) = (left.as_ref(), right.as_ref());
-    // mongod checks a constant before it reads any document.
-    let is_constant = |nth: usize| matches!(call.args.get(nth), Some(Expr::Const(_)));
-    if is_constant(1) && !is_constant(0) && right.as_array().is_none() {
-        return Err(refuse(
-            17311,
-            "both operands of $setIsSubset must be arrays. Second argument is of type: ",
-            right,
-        ));
-    }
     let part = left.as_array().ok_or_else(|| {
         refuse(
             17046,
