@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use super::collation;
 use super::cursor::{self, CursorOptions};
 use super::frame::transaction::check_stage;
 use super::rows::RowSource;
 use super::watch::WatchSource;
-use super::write::{collation, hint};
+use super::write::hint;
 use super::{
     Access, Call, Command, Counter, Counters, Flags, Needs, Outcome, collection_uuid, explain,
     guard, server_lists,
@@ -144,7 +145,7 @@ impl<'a> Aggregate<'a> {
                     ));
                 }
                 "explain" => aggregate.explain = flag(&arg)?,
-                "collation" => collation(&arg)?,
+                "collation" => collation::read(&arg)?,
                 "bypassDocumentValidation"
                 | "bypassEmptyTsReplacement"
                 | "isMapReduceCommand"

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use super::scan::{self, ScanVisitor};
 use super::write::{self, Selecting};
-use super::{Access, Call, Command, Flags, Needs, Outcome, collection_uuid, reply};
+use super::{Access, Call, Command, Flags, Needs, Outcome, collation, collection_uuid, reply};
 use crate::args::Arg;
 use crate::auth::Action;
 use crate::engine::plan::Hint;
@@ -72,7 +72,7 @@ impl<'a> Count<'a> {
                 "skip" => count.skip = arg.int_at_least(0)?.unwrap_or(0).unsigned_abs(),
                 "limit" => count.limit = read_limit(&arg)?,
                 "hint" => count.hint = write::hint(&arg)?,
-                "collation" => write::collation(&arg)?,
+                "collation" => collation::read(&arg)?,
                 // Old drivers send these fields, and they have no effect.
                 "fields" | "queryOptions" => {}
                 "includeQueryStatsMetrics" | "mirrored" => drop(arg.bool()?),

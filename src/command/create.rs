@@ -1,5 +1,6 @@
 //! `create`: creates a collection.
 
+use super::collation;
 use super::frame::transaction::check_local;
 use super::index_spec::check_key;
 use super::{Access, Call, Command, Flags, Needs, Outcome, capped, schema};
@@ -117,8 +118,8 @@ impl<'a> Create<'a> {
                 self.shown.put(arg.name(), or_missing(arg));
             }
             "collation" => {
-                if let Some(collation) = arg.doc()?
-                    && !check_collation(collation)?
+                if let Some(spec) = arg.doc()?
+                    && !collation::check(spec)?
                 {
                     self.refused = Some("collation");
                 }
@@ -317,44 +318,6 @@ pub(super) fn check_images(database: &str, enabled: bool) -> Result<()> {
     }
 }
 
-/// Checks a collation. Returns `Ok(true)` for the simple collation, which is the same as no collation.
-pub fn check_collation(collation: Doc<'_>) -> Result<bool> {
-    const OPTIONS: [&str; 10] = [
-        "locale",
-        "caseLevel",
-        "caseFirst",
-        "strength",
-        "numericOrdering",
-        "alternate",
-        "maxVariable",
-        "normalization",
-        "backwards",
-        "version",
-    ];
-    for option in crate::args::fields("collation", collation) {
-        if !OPTIONS.contains(&option.name()) {
-            return Err(option.unknown());
-        }
-    }
-    let locale = collation.get("locale");
-    if locale.is_nullish() {
-        return Err(Error::missing_field("collation", "locale"));
-    }
-    match locale.as_str() {
-        Some("simple") => Ok(true),
-        Some("") => Err(Error::bad_value(
-            "Field 'locale' is invalid in: { locale: \"\" }",
-        )),
-        Some(_) => Ok(false),
-        None => Err(Error::wrong_type(
-            "collation",
-            "locale",
-            locale.ty(),
-            &[Type::String],
-        )),
-    }
-}
-
 fn check_id_index(arg: Arg<'_>) -> Result<()> {
     let Some(spec) = arg.doc()? else {
         return Ok(());
@@ -366,13 +329,6 @@ fn check_id_index(arg: Arg<'_>) -> Result<()> {
                     return Err(field.wrong_type(&[Type::Document]));
                 };
                 check_key(key)?;
-                let is_id =
-                    key.count() == 1 && key.get("_id").as_num().is_some_and(|n| n.to_f64() == 1.0);
-                if !is_id {
-                    return Err(Error::bad_value(format!(
-                        "The field 'key' for an _id index must be {{_id: 1}}, but got {key}"
-                    )));
-                }
             }
             "name" => match field.value().as_str() {
                 None => return Err(field.wrong_type(&[Type::String])),
@@ -422,6 +378,13 @@ fn check_id_index(arg: Arg<'_>) -> Result<()> {
         return Err(Error::failed_to_parse(
             "The 'name' field is a required property of an index specification",
         ));
+    }
+    let key = spec.get("key").as_doc().unwrap_or(Doc::EMPTY);
+    let is_one = key.get("_id").as_num().is_some_and(|n| n.to_f64() == 1.0);
+    if key.count() != 1 || !is_one {
+        return Err(Error::bad_value(format!(
+            "The field 'key' for an _id index must be {{_id: 1}}, but got {key}"
+        )));
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use super::cursor;
 use super::scan::{self, ScanVisitor};
 use super::write::{self, Selecting};
-use super::{Access, Call, Command, Flags, Needs, Outcome, collection_uuid};
+use super::{Access, Call, Command, Flags, Needs, Outcome, collation, collection_uuid};
 use crate::args;
 use crate::auth::Action;
 use crate::engine::distinct::DistinctIndex;
@@ -82,13 +82,16 @@ impl<'a> Distinct<'a> {
     pub fn read(call: &Call<'a>) -> Result<Self> {
         let collection = call.collection()?;
         check_read(call.database(), collection)?;
-        let (mut key, mut filter, mut hint) = (None, None, None);
+        let (mut key, mut filter, mut hint, mut order) = (None, None, None, None);
         for arg in call.args().skip(1) {
             match arg.name() {
                 "key" => key = arg.str()?,
                 "query" => filter = arg.doc()?.filter(|filter| !filter.is_empty()),
                 "hint" => hint = write::hint(&arg)?,
-                "collation" => write::collation(&arg)?,
+                "collation" => {
+                    arg.doc()?;
+                    order = Some(arg);
+                }
                 "includeQueryStatsMetrics" | "mirrored" => drop(arg.bool()?),
                 "collectionUUID" => collection_uuid::check(call, arg)?,
                 "encryptionInformation" => return Err(arg.not_implemented()),
@@ -102,6 +105,7 @@ impl<'a> Distinct<'a> {
                 "Key field cannot contain an embedded null byte",
             ));
         }
+        order.as_ref().map_or(Ok(()), collation::read)?;
         Ok(Self {
             collection,
             key,

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use super::collation;
 use super::collection_uuid;
 use super::cursor::{self, CursorOptions};
 use super::frame::oplog;
 use super::rows::RowSource;
 use super::stream::{SortSource, WalkSource};
-use super::write::{collation, hint};
+use super::write::hint;
 use super::{Access, Call, Command, Counter, Counters, Flags, Needs, Outcome, record_ids};
 use crate::args::Arg;
 use crate::auth::Action;
@@ -52,7 +53,7 @@ pub(super) struct Find<'a> {
     hint: Option<Hint>,
     between: Option<MinMaxBounds>,
     show_record_id: bool,
-    return_key: bool,
+    pub return_key: bool,
     tailable: bool,
     await_data: bool,
     let_vars: Option<Doc<'a>>,
@@ -67,13 +68,25 @@ pub(super) struct Find<'a> {
 /// A find that was parsed and checked: it can be run, or explained.
 pub(super) struct PreparedFind {
     pub reading: Reading,
-    projection: Option<Projection>,
+    pub projection: Option<Projection>,
     pub vars: Vars,
     pub sources: Arc<EngineSources>,
     pub limits: PipelineLimits,
     /// Whether the cursor stays open at the end of a capped collection.
     tailing: bool,
     is_slow: bool,
+}
+
+/// Returns the rows as the projection shows them.
+pub(super) fn project(
+    rows: Box<dyn Rows>,
+    projection: Projection,
+    filter: Arc<Filter>,
+) -> Box<dyn Rows> {
+    match projection.is_positional() {
+        true => stage::project_found(rows, projection, filter),
+        false => stage::project(rows, projection),
+    }
 }
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
@@ -117,7 +130,7 @@ impl<'a> Find<'a> {
                 | b"includeQueryStatsMetrics" => {
                     arg.bool_not_null()?;
                 }
-                b"collation" => collation(&arg)?,
+                b"collation" => collation::read(&arg)?,
                 b"tailable" => {
                     find.tailable = arg.bool_not_null()?;
                     if find.tailable && call.is_in_transaction() {
@@ -340,10 +353,7 @@ impl<'a> Find<'a> {
             rows = return_key::rows(rows, by);
         } else {
             if let Some(projection) = projection {
-                rows = match projection.is_positional() {
-                    true => stage::project_found(rows, projection, filter),
-                    false => stage::project(rows, projection),
-                };
+                rows = project(rows, projection, filter);
             }
             if self.show_record_id {
                 rows = record_ids::rows(rows);

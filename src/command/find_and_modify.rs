@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::collation;
 use super::write::{self, RunningAction, Selecting, StatementRun, Statements, Writing};
 use super::{Access, Call, Command, Counters, DocumentList, Flags, Needs, Outcome, UpdateForms};
 use crate::auth::{self, AuthTarget};
@@ -135,7 +136,7 @@ impl<'a> Args<'a> {
                 }
                 b"hint" => read.hint = write::hint(&arg)?,
                 b"let" => read.let_vars = arg.doc()?,
-                b"collation" => write::collation(&arg)?,
+                b"collation" => collation::read(&arg)?,
                 b"stmtId" => read.stmt_id = arg.i32()?.unwrap_or(0),
                 // Accepted without effect, as in mongod.
                 b"batchSize" => drop(arg.i32()?),

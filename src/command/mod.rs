@@ -69,7 +69,7 @@ pub use frame::{cursor, reply};
 pub use table::COMMANDS;
 
 use frame::{
-    capped, collection_uuid, commit_quorum, dispatch, entry, generic, guard, index_spec,
+    capped, collation, collection_uuid, commit_quorum, dispatch, entry, generic, guard, index_spec,
     operations, parameters, record_ids, route, rows, scan, schema, stable_api, stream, system,
     system_collections, watch,
 };

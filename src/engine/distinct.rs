@@ -24,7 +24,11 @@ impl DistinctIndex {
             begins && !index.spec.hidden && index.partial.is_none()
         });
         let shortest = suitable.min_by_key(|index| index.spec.paths.len());
-        shortest.map(|index| Self(index.spec))
+        // MongoDB makes a document of all keys and takes the values from it. A later key of a path above replaces the first.
+        let shortest = shortest.map(|index| index.spec);
+        shortest
+            .filter(|spec| !spec.paths.iter().skip(1).any(|later| later.is_above(path)))
+            .map(Self)
     }
 
     /// Passes on the values of a document: the keys, or the elements of a key that is an array.

@@ -2,7 +2,7 @@
 
 use crate::args::{fields, required};
 use crate::auth::{Action, AuthTarget};
-use crate::command::write::collation;
+use crate::command::collation;
 use crate::command::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::engine::write::collection_for;
 use crate::error::{Code, Error, Result};
@@ -159,7 +159,7 @@ fn shard_collection(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<O
             // These options distribute documents over shards, and there is only one.
             "unique" | "presplitHashedZones" | "enforceUniquenessCheck" => drop(arg.bool()?),
             "numInitialChunks" => drop(arg.int()?),
-            "collation" => collation(&arg)?,
+            "collation" => collation::read(&arg)?,
             "timeseries" => {
                 if arg.doc()?.is_some() {
                     return Err(arg.not_implemented());

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::command::create::{check_collation, check_storage_engine};
+use super::collation;
+use crate::command::create::check_storage_engine;
 use crate::engine::PartialFilter;
 use crate::engine::ddl::{IndexSpec, Partial, WantedIndex};
 use crate::error::{Code, Error, Result};
@@ -320,13 +321,13 @@ impl<'a> IndexOptions<'a> {
                 self.partial = Some(partial);
             }
             "collation" => {
-                let collation = value.as_doc().ok_or_else(|| mismatch("an object"))?;
-                if collation.is_empty() {
+                let spec = value.as_doc().ok_or_else(|| mismatch("an object"))?;
+                if spec.is_empty() {
                     return Err(Error::bad_value(
                         "The field 'collation' cannot be an empty object.",
                     ));
                 }
-                if !check_collation(collation)? {
+                if !collation::check(spec)? {
                     return Err(Error::not_implemented("index option 'collation'"));
                 }
             }

@@ -11,6 +11,7 @@ pub(in crate::command) mod call;
 pub(in crate::command) mod capped;
 pub(in crate::command) mod client;
 pub(in crate::command) mod cluster_time;
+pub(in crate::command) mod collation;
 pub(in crate::command) mod collection_uuid;
 pub(in crate::command) mod commit_quorum;
 pub(in crate::command) mod concern;

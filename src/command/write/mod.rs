@@ -19,7 +19,7 @@ pub(super) use each::{RunningAction, Statement, StatementKind, Writing, only, ru
 pub(super) use options::{MAX_STATEMENTS, Numbers, WriteOptions, check_statements};
 pub(super) use repeats::Repeats;
 pub(super) use run::{StatementRun, Statements, run};
-pub(super) use select::{Selecting, collation, hint};
+pub(super) use select::{Selecting, hint};
 pub(super) use tally::Tally;
 pub(super) use target::{StatementNames, StatementSelector};
 

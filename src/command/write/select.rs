@@ -1,7 +1,6 @@
 //! Parses what selects the documents of a command: filter, hint, sort and variables.
 
 use crate::args::Arg;
-use crate::command::create::check_collation;
 use crate::engine::plan::Hint;
 use crate::engine::write::{Selection, Selector};
 use crate::error::{Error, Result};
@@ -42,15 +41,6 @@ fn check_natural(key: Doc<'_>) -> Result<()> {
         _ => Err(Error::bad_value(
             "$natural hint may only accept 1 or -1, not the given value",
         )),
-    }
-}
-
-/// Reads `collation`. Only the simple one is supported.
-pub fn collation(arg: &Arg<'_>) -> Result<()> {
-    match arg.doc()? {
-        None => Ok(()),
-        Some(spec) if spec.is_empty() || check_collation(spec)? => Ok(()),
-        Some(_) => Err(Error::not_implemented("collation")),
     }
 }
 

@@ -1,7 +1,8 @@
 //! The parts that all statements of update and delete have, and their names.
 
-use super::{collation, hint};
+use super::hint;
 use crate::args::{self, Arg};
+use crate::command::collation;
 use crate::engine::plan::Hint;
 use crate::error::Result;
 use crate::value::Doc;
@@ -33,7 +34,7 @@ impl<'a> StatementSelector<'a> {
             name if name == names.kind.as_bytes() => {}
             name if name == names.filter.as_bytes() => self.filter = arg.doc()?,
             b"hint" => self.hint = hint(arg)?,
-            b"collation" => collation(arg)?,
+            b"collation" => collation::read(arg)?,
             _ => return Ok(false),
         }
         Ok(true)
