@@ -10,7 +10,7 @@ use crate::command::aggregate::Aggregate;
 use crate::command::count::Count;
 use crate::command::delete::Deletes;
 use crate::command::distinct::Distinct;
-use crate::command::find::Find;
+use crate::command::find::{self, Find};
 use crate::command::update::Updates;
 use crate::command::write::{self, RunningAction, Selecting};
 use crate::command::{Call, find_and_modify};
@@ -140,7 +140,8 @@ impl ExplainSubject {
         if let Some(sort) = find.sort {
             shape.sort(sort);
         }
-        Self::of_reading(
+        let wanted = Arc::clone(&reading.filter);
+        let mut subject = Self::of_reading(
             call,
             find.collection,
             reading,
@@ -149,7 +150,13 @@ impl ExplainSubject {
             prepared.limits,
             outer,
             shape,
-        )
+        )?;
+        // Index keys have no fields for the projection.
+        let projection = prepared.projection.filter(|_| !find.return_key);
+        if let (ExplainWork::Read(read), Some(projection)) = (&mut subject.work, projection) {
+            read.then(|rows| find::project(rows, projection, wanted));
+        }
+        Ok(subject)
     }
 
     fn of_count(call: &Call<'_>) -> Result<Self> {

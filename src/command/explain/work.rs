@@ -11,9 +11,9 @@ use crate::engine::write::{Picked, Picker, Selection, Shows};
 use crate::engine::{EngineSources, ReadPoint, TimeSlice};
 use crate::error::Result;
 use crate::query::Vars;
-use crate::query::stage::{Flow, PipelineLimits, RowBatch, RowContext, Rows, StepBudget};
+use crate::query::stage::{Empty, Flow, PipelineLimits, RowBatch, RowContext, Rows, StepBudget};
 use crate::query::update::{Apply, Update};
-use crate::value::Doc;
+use crate::value::{Doc, Value};
 
 pub(super) enum ExplainWork {
     /// There is nothing to read.
@@ -108,9 +108,9 @@ impl ExplainWork {
                 let deletes = writing.update.is_none();
                 let shown = match writing.shows {
                     Shows::Nothing => false,
-                    // It has not ended if the document could not be changed.
+                    // It has not ended if a document could not be made.
                     _ if writing.matched > 0 => writing.ended,
-                    shows => shows == Shows::After && writing.upsert && writing.picker.is_some(),
+                    shows => shows == Shows::After && writing.upsert && writing.ended,
                 };
                 ExecutionStats {
                     returned: u64::from(shown),
@@ -128,6 +128,16 @@ impl ExplainWork {
 // === impl ExplainRead ===
 
 impl ExplainRead {
+    /// Adds what happens to the rows at the end of the plan. What comes out of it is what the plan returns.
+    pub fn then(&mut self, adapt: impl FnOnce(Box<dyn Rows>) -> Box<dyn Rows>) {
+        let rows = std::mem::replace(&mut self.rows, Box::new(Empty));
+        self.returned = Arc::default();
+        self.rows = Box::new(CountedRows {
+            rows: adapt(rows),
+            n: Arc::clone(&self.returned),
+        });
+    }
+
     fn step(&mut self, slice: &TimeSlice) -> Result<bool> {
         while !self.ended {
             let mut cx = RowContext {
@@ -167,7 +177,18 @@ impl ExplainWrite {
             self.effort += picker.take_effort();
             match picked? {
                 Picked::Pause => return Ok(false),
-                Picked::None => self.ended = true,
+                Picked::None => {
+                    if let Some(update) = self
+                        .update
+                        .as_ref()
+                        .filter(|_| self.upsert && self.matched == 0)
+                    {
+                        // It is only built to see whether it can be. Its new `_id` does not matter.
+                        self.selection
+                            .upsert(update, at.now(), || Value::oid([0; 12]))?;
+                    }
+                    self.ended = true;
+                }
                 Picked::One(..) => {
                     self.matched += 1;
                     if let Some(update) = &self.update {
@@ -200,10 +221,11 @@ impl ExplainWrite {
 impl Rows for CountedRows {
     fn fill(&mut self, cx: &mut RowContext<'_>, out: &mut RowBatch) -> Result<Flow> {
         let before = out.len();
-        let flow = self.rows.fill(cx, out)?;
+        let flow = self.rows.fill(cx, out);
+        // Rows before a failure count, too.
         let added = out.len().saturating_sub(before) as u64;
         self.n.fetch_add(added, Ordering::Relaxed);
-        Ok(flow)
+        flow
     }
 
     fn suspend(&mut self) -> usize {

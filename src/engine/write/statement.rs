@@ -182,21 +182,34 @@ impl Updating {
 
     /// Builds the document that an upsert adds.
     fn make(&self, place: &WriteTarget<'_>) -> Result<Vec<u8>> {
+        let new_id = || Value::oid(place.ids.next(place.now()));
         let selection = &self.search.selection;
+        selection.upsert(&self.update, place.now(), new_id)
+    }
+}
+
+// === impl Selection ===
+
+impl Selection {
+    /// Builds the document that an upsert adds if nothing matches.
+    pub fn upsert(
+        &self,
+        update: &Update,
+        now: Millis,
+        new_id: impl FnOnce() -> Value,
+    ) -> Result<Vec<u8>> {
         let apply = Apply {
-            now: place.now(),
-            vars: &selection.vars,
+            now,
+            vars: &self.vars,
             position: None,
             inserting: true,
         };
-        let filter = selection.wanted.filter();
-        let equalities = match self.update.style() {
+        let filter = self.wanted.filter();
+        let equalities = match update.style() {
             Style::Replacement => filter.id_equality()?,
             _ => filter.equalities()?,
         };
-        self.update.upsert(&equalities, &apply, || {
-            Value::oid(place.ids.next(place.now()))
-        })
+        update.upsert(&equalities, &apply, new_id)
     }
 }
 
