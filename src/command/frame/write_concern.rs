@@ -32,6 +32,8 @@ pub struct UnmetConcern {
     concern: DocBuf,
     /// A router reports what its shard has reported.
     is_router: bool,
+    /// Why a standalone server refuses the command.
+    refusal: Option<String>,
 }
 
 /// The number of members, or what else a client can put in its place.
@@ -85,9 +87,6 @@ pub fn check(command: &Command, topology: &Topology, value: ValueRef<'_>) -> Res
             format!("illegal embedded NUL byte in write concern {mode}"),
         ));
     }
-    if *topology == Topology::Standalone {
-        members.check_standalone()?;
-    }
     let unmet = members.unmet().map(|(code, message)| {
         Box::new(UnmetConcern {
             code,
@@ -106,6 +105,7 @@ pub fn check(command: &Command, topology: &Topology, value: ValueRef<'_>) -> Res
                 doc.put_str("provenance", provenance.unwrap_or("clientSupplied"));
             }),
             is_router: *topology == Topology::Router,
+            refusal: (*topology == Topology::Standalone).then(|| members.refusal()),
         })
     });
     Ok(WriteConcern {
@@ -155,9 +155,9 @@ impl<'a> RequiredMembers<'a> {
         }
     }
 
-    fn check_standalone(&self) -> Result<()> {
-        let why = match self {
-            Self::Count(0 | 1) | Self::Mode("majority") => return Ok(()),
+    /// Returns why a standalone server refuses these members.
+    fn refusal(&self) -> String {
+        match self {
             Self::Count(_) => "cannot use 'w' > 1 when a host is not replicated".to_owned(),
             Self::Mode(mode) => format!(
                 "cannot use non-majority 'w' mode \"{mode}\" when a host is not a member of a replica set"
@@ -167,8 +167,7 @@ impl<'a> RequiredMembers<'a> {
                 "cannot use non-majority 'w' mode when a host is not a member of a replica set"
                     .to_owned()
             }
-        };
-        Err(Error::bad_value(why))
+        }
     }
 
     /// Returns why one member without tags is not enough, if so.
@@ -205,6 +204,14 @@ impl<'a> RequiredMembers<'a> {
 // === impl UnmetConcern ===
 
 impl UnmetConcern {
+    /// Refuses the command on a standalone server.
+    pub fn check_standalone(&self) -> Result<()> {
+        match &self.refusal {
+            Some(why) => Err(Error::bad_value(why.as_str())),
+            None => Ok(()),
+        }
+    }
+
     /// Whether a command that did this work must tell. An aggregate waits for its concern only if it has written, and an abort
     /// writes nothing.
     pub fn concerns(&self, command: &Command, request: Doc<'_>, effort: Effort) -> bool {

@@ -307,6 +307,10 @@ fn run(
     if context.users.is_on() {
         guard::enter(&mut call)?;
     }
+    // An explained command is not refused.
+    if let Some(unmet) = &call.generic.write_concern.unmet {
+        unmet.check_standalone()?;
+    }
     if context.cosmos.strict {
         cosmos::check_strict(&call)?;
     }
