@@ -62,10 +62,10 @@ impl Difference {
         steps.any(|step| step.command.contains_key("createIndexes"))
     }
 
-    /// Returns true if an index of the last command or of an earlier one has the option `hidden`.
-    pub fn hides_an_index(&self) -> bool {
+    /// Returns true if the last command or an earlier one has a field or operator of this name at any depth.
+    pub fn script_says(&self, name: &str) -> bool {
         let mut commands = self.steps.iter().map(|step| step.command.clone());
-        commands.any(|command| mentions(&command.into(), "hidden"))
+        commands.any(|command| mentions(&command.into(), name))
     }
 
     /// Returns true if the pipeline begins with a `$group`, or with stages that 8.2 hands to its slot-based engine together
@@ -176,7 +176,7 @@ impl Difference {
     }
 }
 
-fn contains(value: &Bson, wanted: &dyn Fn(&Bson) -> bool) -> bool {
+pub fn contains(value: &Bson, wanted: &dyn Fn(&Bson) -> bool) -> bool {
     wanted(value)
         || match value {
             Bson::Document(document) => document.values().any(|value| contains(value, wanted)),

@@ -97,6 +97,31 @@ pub fn as_doubles(value: Bson) -> Bson {
     })
 }
 
+/// Makes every number a double, decimals included.
+pub fn as_numbers(value: Bson) -> Bson {
+    each(value, |value| match as_doubles(value) {
+        Bson::Decimal128(decimal) => Bson::Double(decimal.to_string().parse().unwrap_or(f64::NAN)),
+        other => other,
+    })
+}
+
+/// Makes every number the same one.
+pub fn without_numbers(value: Bson) -> Bson {
+    each(value, |value| match value {
+        Bson::Int32(_) | Bson::Int64(_) => Bson::Int32(0),
+        Bson::Double(_) => Bson::Double(0.0),
+        other => other,
+    })
+}
+
+/// Makes every date the same one.
+pub fn without_dates(value: Bson) -> Bson {
+    each(value, |value| match value {
+        Bson::DateTime(_) => Bson::DateTime(bson::DateTime::from_millis(0)),
+        other => other,
+    })
+}
+
 /// Removes a Z at the end of texts.
 pub fn without_zulu(value: Bson) -> Bson {
     each(value, |value| match value {

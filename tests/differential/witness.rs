@@ -6,6 +6,7 @@ use bson::{Bson, Document, doc};
 use crate::difference::{Difference, code};
 use crate::known;
 use crate::pair::Server;
+use crate::reply;
 
 /// The two servers, in the state in which the difference occurred.
 pub struct Witness<'a> {
@@ -42,6 +43,28 @@ impl Witness<'_> {
         parts.any(|part| {
             let told = code(&[self.ours.ask(part)]);
             told != 0 && known::same_code(theirs, told)
+        })
+    }
+
+    /// Returns true if the servers differ about an expression with this operator alone.
+    pub fn parts_differ(&mut self, found: &Difference, operator: &str) -> bool {
+        let mut expressions = Vec::new();
+        collect_expressions(&found.command().clone().into(), &mut expressions);
+        let named = |expression: &Bson| {
+            let expression = expression.as_document();
+            expression.is_some_and(|expression| expression.contains_key(operator))
+        };
+        let mut parts = Vec::new();
+        for expression in expressions.into_iter().filter(named) {
+            run(&[doc! {"$project": {"x": expression}}], &mut parts);
+        }
+        let mut rows = |part: &Document| {
+            let replies = [self.theirs.ask(part.clone()), self.ours.ask(part.clone())];
+            replies.map(|reply| reply::batch(&reply).cloned())
+        };
+        parts.iter().any(|part| {
+            let [theirs, ours] = rows(part);
+            theirs != ours
         })
     }
 }

@@ -1,93 +1,17 @@
-//! Known differences and their reasons. Every other difference is a fault.
-//!
-//! A row is either a difference of version, with the source for the behaviour of 8.2 (`.cpp`, `.idl`: the source of 8.2.4),
-//! or a fault that is known and not fixed yet. Whoever fixes it removes its row. A row must not accept more than its reason
-//! explains. Error codes of MongoDB contain the number of the ticket that added them: 7548606 is from SERVER-75486.
+//! What 8.2 does otherwise than 6.0.5.
 
 use std::collections::BTreeMap;
 
 use bson::{Bson, Document, doc};
 
-use crate::difference::{Difference, What};
-use crate::reply;
+use super::Known;
+use crate::difference::{What, contains};
 use crate::similar::{
-    as_doubles, changed, ends_with_an_empty_batch, has_fraction, rounded, same_but_for, same_when,
-    short_numbers, without_nulls, without_wrappers, without_zulu,
+    as_doubles, as_numbers, ends_with_an_empty_batch, has_fraction, rounded, same_but_for,
+    same_when, short_numbers, without_dates, without_wrappers, without_zulu,
 };
-use crate::witness::Witness;
 
-/// A difference with one cause.
-struct Known {
-    reason: &'static str,
-    is: fn(&Difference, &mut Witness<'_>) -> bool,
-}
-
-pub fn reason(found: &Difference, witness: &mut Witness<'_>) -> Option<&'static str> {
-    let code = CODES.iter().find(|row| found.codes() == (row.0, row.1));
-    let code = code.filter(|row| {
-        found.what == What::Reply && (!BY_SLOTS.contains(&row.1) || found.groups_first())
-    });
-    // A difference of version needs no witness, and is no fault.
-    let (versions, others): (Vec<_>, Vec<_>) = KNOWN
-        .iter()
-        .partition(|known| known.reason.starts_with("8.2:"));
-    let mut known = versions.into_iter().chain(others);
-    code.map(|row| row.2).or_else(|| {
-        let known = known.find(|known| (known.is)(found, witness));
-        known.map(|known| known.reason)
-    })
-}
-
-/// Returns all reasons, to report those that never occurred.
-pub fn reasons() -> impl Iterator<Item = &'static str> {
-    let codes = CODES.iter().map(|row| row.2);
-    codes.chain(KNOWN.iter().map(|known| known.reason))
-}
-
-/// Returns true if mongod's code is the 6.0 form of Sundown's.
-pub fn same_code(theirs: i32, ours: i32) -> bool {
-    theirs == ours || CODES.iter().any(|row| (theirs, ours) == (row.0, row.1))
-}
-
-/// The code of 6.0.5, the code of 8.2, and its source.
-#[rustfmt::skip]
-const CODES: &[(i32, i32, &str)] = &[
-    (40414, 40414, "8.2: codes of the IDL parser have names (error_codes.yml)"),
-    (40415, 40415, "8.2: codes of the IDL parser have names (error_codes.yml)"),
-    (5439012, 5166307, "8.2: date expressions share their check of the date (evaluate_date.cpp)"),
-    (5166404, 5439013, "8.2: date expressions share their check of the unit (evaluate_date.cpp)"),
-    (5439014, 9, "8.2: a time unit that is none is FailedToParse (parseTimeUnit, time_support)"),
-    (40400, 5911200, "8.2: $mergeObjects as an accumulator has its own code (gen_accumulator.cpp)"),
-    (5787902, 7548606, "8.2: the n of an accumulator has its own code (gen_accumulator.cpp)"),
-    (5787903, 7548606, "8.2: the n of an accumulator has its own code (gen_accumulator.cpp)"),
-    (31109, 7548606, "8.2: the n of an accumulator has its own code (gen_accumulator.cpp)"),
-    (5787908, 7548606, "8.2: the n of an accumulator has its own code (gen_accumulator.cpp)"),
-    (16610, 4848403, "8.2: $mod by zero (vm_arith.cpp)"),
-    (17310, 17046, "8.2: $setIsSubset has one code for its first argument (evaluate_array.cpp)"),
-    (16994, 40415, "8.2: $out is read by the IDL parser (document_source_out.cpp)"),
-    (40533, 40517, "8.2: date expressions share their check of the zone (evaluate_date.cpp)"),
-    (40086, 10503900, "8.2: $split has a code of its own (evaluate_regex.cpp)"),
-    (51746, 10503904, "8.2: $replaceOne and $replaceAll have codes of their own (evaluate_regex.cpp)"),
-    (51745, 10503901, "8.2: $replaceOne and $replaceAll have codes of their own (evaluate_regex.cpp)"),
-    (51744, 10503902, "8.2: $replaceOne and $replaceAll have codes of their own (evaluate_regex.cpp)"),
-    (40096, 9711600, "8.2: $indexOfArray has codes of its own (evaluate_array.cpp)"),
-    (40097, 9711601, "8.2: $indexOfArray has codes of its own (evaluate_array.cpp)"),
-    (16554, 14, "8.2: $add of what is no number is TypeMismatch (documentdb/functional-tests)"),
-    (2, 4848401, "8.2: $divide by zero in a plan of the slot-based engine (vm_arith.cpp)"),
-    (5654602, 3041704, "8.2: the field of $getField may be any expression (evaluate_bson.cpp)"),
-    (5654601, 3041704, "8.2: the field of $getField may be any expression (evaluate_bson.cpp)"),
-    (51024, 2, "8.2: numbers out of range are BadValue to the IDL parser (idl_parser.cpp)"),
-];
-
-/// Codes of the slot-based engine, which are those of a `$group` only where 8.2 hands it to that engine.
-const BY_SLOTS: [i32; 2] = [4848401, 4848403];
-
-const KNOWN: &[Known] = &[
-    Known {
-        reason: "mongod cuts a message inside a character, and no client can read the reply",
-        is: |found, _| found.theirs.iter().any(|reply| reply.contains_key("lost")),
-    },
-    // Differences of version.
+pub const VERSIONS: &[Known] = &[
     Known {
         reason: "8.2: dropping what is not there is no error since 7.0 (SERVER-43894)",
         is: |found, _| found.verb() == "drop" && found.codes() == (26, 0),
@@ -125,13 +49,33 @@ const KNOWN: &[Known] = &[
             let before = || before.iter().map(|step| &step.command);
             let creates = before().filter(|command| command.get("create") == name);
             let given: Vec<_> = creates.map(options).collect();
-            // A write creates it without options, and an earlier create may have failed.
-            let writes = ["insert", "update", "findAndModify"];
-            let is_written =
-                before().any(|command| writes.iter().any(|verb| command.get(verb) == name));
+            // What else names it may have created it without options, and an earlier create may have failed.
+            let names = |value: &Bson| {
+                let text = value.as_str().map(|text| text.trim_start_matches("DB."));
+                text.is_some_and(|text| name.and_then(Bson::as_str) == Some(text))
+            };
+            let mut others = before().filter(|command| !command.contains_key("create"));
+            let is_made = others.any(|command| contains(&Bson::Document(command.clone()), &names));
             let wanted = options(found.command());
-            let is_plain = wanted.is_empty() && (given.is_empty() || is_written);
+            let is_plain = wanted.is_empty() && (given.is_empty() || is_made);
             found.codes() == (48, 0) && (given.contains(&wanted) || is_plain)
+        },
+    },
+    Known {
+        reason: "8.2: the size of a capped collection is not rounded up to a multiple of 256 (collection_options.cpp)",
+        is: |found, _| {
+            let is_rounded = |command: &Bson| {
+                let command = command.as_document();
+                let size = command.and_then(|command| match command.get("size")? {
+                    Bson::Int32(size) => Some(i64::from(*size)),
+                    Bson::Int64(size) => Some(*size),
+                    Bson::Double(size) => Some(*size as i64),
+                    _ => None,
+                });
+                let creates = command.is_some_and(|command| command.contains_key("create"));
+                creates && size.is_some_and(|size| size % 256 != 0)
+            };
+            found.both_answer() && found.script_has(is_rounded)
         },
     },
     Known {
@@ -247,26 +191,16 @@ const KNOWN: &[Known] = &[
         },
     },
     Known {
-        reason: "mongod 6.0 cannot join a $match that has an $elemMatch with $all",
-        is: |found, _| {
-            found.codes().0 == 2
-                && found.says("$elemMatch")
-                && found.says("$all")
-                && found.they_say("unknown top level operator")
-        },
-    },
-    Known {
-        reason: "an index of version 1 holds no decimals in mongod; here it is one of version 2 that shows another number",
-        is: |found, _| found.codes().0 == 12 && found.they_say("Index version"),
-    },
-    Known {
         reason: "8.2: dataSize, dbStats and collStats are read by the IDL parser, and their errors have codes (dbcommands.idl)",
         is: |found, _| {
             let uncoded = found.codes().0 == 0 && found.they_fail();
             // A null is none to that parser.
-            let null = ["min", "max", "keyPattern"]
-                .iter()
-                .any(|name| found.command().get(name) == Some(&Bson::Null));
+            let null = ["min", "max", "keyPattern"].iter().any(|name| {
+                matches!(
+                    found.command().get(name),
+                    Some(Bson::Null | Bson::Undefined)
+                )
+            });
             matches!(
                 found.verb(),
                 "dataSize" | "dbStats" | "datasize" | "dbstats" | "collStats"
@@ -274,10 +208,6 @@ const KNOWN: &[Known] = &[
                 || (null && found.codes().1 == 0)
                 || matches!(found.codes().1, 2 | 14 | 40415))
         },
-    },
-    Known {
-        reason: "fault, not in FAULTS.md: explain does not compute the document that an upsert would add, which may fail",
-        is: |found, _| found.verb() == "explain" && found.codes() == (0, 0) && found.says("upsert"),
     },
     Known {
         reason: "8.2: $add of a null is null, whatever follows (evaluate_math.cpp)",
@@ -350,7 +280,9 @@ const KNOWN: &[Known] = &[
     Known {
         reason: "8.2: indexes that differ in `hidden` alone are not the same (index_descriptor.cpp)",
         is: |found, _| {
-            found.verb() == "createIndexes" && found.codes() == (0, 85) && found.hides_an_index()
+            found.verb() == "createIndexes"
+                && found.codes() == (0, 85)
+                && found.script_says("hidden")
         },
     },
     Known {
@@ -391,91 +323,6 @@ const KNOWN: &[Known] = &[
             found.both_answer()
                 && (found.says("$toString") || found.says("$convert"))
                 && same_when(found, short_numbers)
-        },
-    },
-    // What Sundown does otherwise on purpose.
-    Known {
-        reason: "an insert that fails uses up no record id here",
-        is: |found, _| {
-            found.both_answer()
-                && found.says("showRecordId")
-                && same_but_for(found, &["$recordId".to_owned()])
-        },
-    },
-    Known {
-        reason: "a findAndModify that cannot parse what it shows creates no collection here",
-        is: |found, _| {
-            let verb = found.verb().to_lowercase();
-            verb == "findandmodify"
-                && found.what == What::State
-                // A collection is told by its rows and its indexes.
-                && found.theirs.len() == found.ours.len() + 2
-                && found.says("upsert")
-                && found.says("fields")
-        },
-    },
-    Known {
-        reason: "a database without collections does not exist here",
-        is: |found, _| {
-            found.verb() == "explain" && found.codes() == (0, 26) && found.says("findAndModify")
-        },
-    },
-    Known {
-        reason: "fault, not in FAULTS.md: a write concern that cannot be met is told before the mistakes of the command, and of an explained one",
-        is: |found, _| {
-            let told = ["non-majority 'w' mode", "'w' > 1", "Write Concern"];
-            let fails = found.codes().0 != 0 || found.verb() == "explain";
-            fails && found.codes().1 == 2 && told.iter().any(|words| found.we_say(words))
-        },
-    },
-    Known {
-        reason: "fault, not in FAULTS.md: explain of a find that fails does not count the rows before the failure",
-        is: |found, _| {
-            let failed = |replies: &[Document]| {
-                let stats = replies
-                    .first()
-                    .and_then(|reply| reply.get_document("executionStats").ok());
-                stats
-                    .is_some_and(|stats| stats.get_bool("executionSuccess").is_ok_and(|good| !good))
-            };
-            found.verb() == "explain" && failed(&found.theirs) && failed(&found.ours)
-        },
-    },
-    // Expressions that one of the servers does not evaluate.
-    Known {
-        reason: "fault: FAULTS.md D1, D2, D4, D7: one server computes what the other does not come to (asked: it fails alone, too)",
-        is: |found, witness| {
-            let (theirs, ours) = found.codes();
-            found.what == What::Reply && (theirs == 0 || ours == 0) && witness.part_fails(found)
-        },
-    },
-    Known {
-        reason: "fault: FAULTS.md D2: $match, $skip and $limit come after what computes, and another document is wrong first (asked)",
-        is: |found, witness| {
-            let (theirs, ours) = found.codes();
-            found.what == What::Reply
-                && theirs != 0
-                && ours != 0
-                && ["$match", "$skip", "$limit"]
-                    .iter()
-                    .any(|name| found.says(name))
-                && witness.they_fail_as_we_do(found)
-        },
-    },
-    Known {
-        reason: "two things are wrong, and each server tells another (asked: each fails with both)",
-        is: |found, witness| found.what == What::Reply && witness.part_fails(found),
-    },
-    // Faults.
-    Known {
-        reason: "fault: FAULTS.md B7: a field that is removed and set again loses its place in a $sort, $group, $lookup or $unwind between, or in an expression",
-        is: |found, _| {
-            let sorted = || changed(found, reply::sorted_deeply);
-            let blocks = ["$sort", "$group", "$lookup", "$unwind"];
-            let expression = found.says("$unsetField") && found.says("$setField");
-            found.both_answer()
-                && (expression || (found.computes() && blocks.iter().any(|name| found.says(name))))
-                && (same_when(found, reply::sorted_deeply) || ends_with_an_empty_batch(&sorted()))
         },
     },
     Known {
@@ -519,6 +366,16 @@ const KNOWN: &[Known] = &[
             (found.says("$add") || found.says("$multiply"))
                 && found.both_answer()
                 && same_when(found, rounded)
+        },
+    },
+    Known {
+        reason: "8.2: what $add and $subtract add to a date is rounded, and may not overflow (evaluate_math.cpp, AddState, evaluateSubtract)",
+        is: |found, _| {
+            let (theirs, ours) = found.codes();
+            let overflows = ours == 15 && found.we_say("date overflow");
+            let is_moved = found.both_answer() && same_when(found, without_dates);
+            (found.says("$add") || found.says("$subtract"))
+                && (is_moved || (overflows && matches!(theirs, 0 | 159 | 31109)))
         },
     },
     Known {
@@ -587,61 +444,20 @@ const KNOWN: &[Known] = &[
     },
     Known {
         reason: "8.2: of equal values $maxN tells the first one first (vm_builtin_agg.cpp, aggMinMaxN)",
-        is: |found, _| found.both_answer() && found.says("$maxN") && same_when(found, as_doubles),
-    },
-    Known {
-        reason: "fault, not in FAULTS.md: what a projection takes from an index alone has null for a missing field, in 8.2, too (projection.cpp, ProjectionStageCovered)",
         is: |found, _| {
-            found.both_answer()
-                && found.is_indexed()
-                && found.computes()
-                && same_when(found, without_nulls)
+            found.groups_first()
+                && found.both_answer()
+                && found.says("$maxN")
+                && same_when(found, as_numbers)
         },
-    },
-    Known {
-        reason: "fault, not in FAULTS.md: of two paths that cannot be changed another is told",
-        is: |found, _| matches!(found.codes(), (2, 28) | (28, 2)) && found.changed_paths() > 1,
     },
     Known {
         reason: "8.2: the time in a zone has no Z (evaluate_date.cpp)",
-        is: |found, _| {
+        is: |found, witness| {
             found.both_answer()
                 && found.says("$dateToString")
                 && found.says("timezone")
-                && same_when(found, without_zulu)
-        },
-    },
-    Known {
-        reason: "fault, not in FAULTS.md: a match of $jsonSchema gives the positional operator a place / none",
-        is: |found, _| {
-            found.says("$jsonSchema") && found.codes() == (0, 2) && found.has_positional_path()
-        },
-    },
-    Known {
-        reason: "mongod's powers of decimals are wrong in their last digit",
-        is: |found, _| {
-            let is_decimal = |value: &Bson| matches!(value, Bson::Decimal128(_));
-            found.both_answer()
-                && found.says("$pow")
-                && found.script_has(is_decimal)
-                && same_when(found, rounded)
-        },
-    },
-    Known {
-        reason: "mongod 6.0 is a second wrong with dates before 1970 that have milliseconds",
-        is: |found, _| {
-            let is_old = |value: &Bson| match value {
-                Bson::DateTime(date) => {
-                    let millis = date.timestamp_millis();
-                    millis < 0 && millis % 1000 != 0
-                }
-                _ => false,
-            };
-            found.both_answer()
-                && ["$dateAdd", "$dateSubtract"]
-                    .iter()
-                    .any(|name| found.says(name))
-                && (found.script_has(is_old) || found.says("$dateFromParts"))
+                && (same_when(found, without_zulu) || witness.parts_differ(found, "$dateToString"))
         },
     },
 ];
