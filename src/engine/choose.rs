@@ -49,7 +49,7 @@ fn indexes(view: &View<'_>) -> Vec<IndexFacts> {
             Some(IndexFacts {
                 number: index.number,
                 spec: Arc::clone(&index.spec),
-                multikey: index.multikey,
+                multikey: index.multikey.clone(),
                 partial: PartialFilter::of(&index.spec)?,
             })
         })

@@ -108,7 +108,7 @@ pub fn within(
             next.is_some_and(|elem| elem.name() == wanted.name() && equal(elem.value, wanted.value))
         });
         let of_all = !index.spec.sparse && index.partial.is_none();
-        begins && of_all && index.multikey == 0
+        begins && of_all && index.multikey.is_empty()
     };
     let Facts { indexes, .. } = facts(collection, None, at);
     let index = indexes.into_iter().find(fits).ok_or_else(|| {

@@ -29,7 +29,7 @@ pub use doc::{Doc, Elem, Iter};
 pub use number::Num;
 pub use owned::{Val, Value};
 pub use patch::Patch;
-pub use path::{ArrayLeaf, Hit, Keys, Path, keys};
+pub use path::{ArrayLeaf, ArrayParts, Hit, Keys, MultikeyPaths, Path, keys};
 pub use reference::ValueRef;
 pub use size::{MAX_DOCUMENT, MAX_INTERNAL_DOCUMENT, check_computed, check_size, too_large};
 pub use time::{ClusterTime, Millis, TS_FIELD};

@@ -64,7 +64,7 @@ impl Walk {
         let IndexScan {
             ranges, direction, ..
         } = &*scan;
-        if index.multikey != 0 {
+        if !index.multikey.is_empty() {
             // A write may have made the index multikey since the walk began. Then a document has several keys, and the
             // bounds no longer express the whole filter.
             test.exact = false;

@@ -273,9 +273,15 @@ fn of_comparison(comparison: &Comparison, path_facts: PathFacts) -> Result<Optio
 }
 
 /// Returns the keys of arrays on one side of an array. The key is the first element of such an array, which is on the same
-/// side of the first element or equal to it, or the array itself if it is an element of another array.
+/// side of the first element or equal to it, or the array itself if it is an element of another array. The empty array is
+/// the lowest one, so an array above it may begin with any value.
 fn array_range(array: Doc<'_>, value: ValueRef<'_>, is_upper: bool) -> Interval {
-    let first = array.first().map_or(ValueRef::UNDEFINED, |elem| elem.value);
+    let first = array.first().map(|elem| elem.value);
+    let first = match (first, is_upper) {
+        (Some(first), _) => first,
+        (None, true) => ValueRef::UNDEFINED,
+        (None, false) => return Interval::new(lowest(), highest()),
+    };
     let ends = [first, value].map(|value| IntervalEnd::new(value, true));
     let [first, whole] = ends;
     let first_is_lower = first.key() < whole.key();
@@ -285,7 +291,7 @@ fn array_range(array: Doc<'_>, value: ValueRef<'_>, is_upper: bool) -> Interval 
     }
 }
 
-/// Returns the lowest and the highest end of a type's values, for the types whose ranges an index can serve.
+/// Returns the lowest and the highest end of a type's values, for the types whose values comparisons by order accept.
 fn bracket(ty: Type) -> Option<(IntervalEnd, IntervalEnd)> {
     let oid = |byte| Value::oid([byte; 12]);
     let document = || Value::document(crate::value::Doc::EMPTY.bytes().to_vec());
@@ -329,15 +335,21 @@ fn of_types(types: TypeSet) -> Result<Option<PathBounds>> {
         Type::Bool,
         Type::Date,
         Type::Timestamp,
+        Type::Symbol,
     ];
+    // All values of such a type have one key.
+    const SINGLE: &[Type] = &[Type::Null, Type::Undefined, Type::MinKey, Type::MaxKey];
     // An array shows its elements.
     if types.has(Type::Array) {
         return Ok(Some(everything()));
     }
-    if types.without(SIMPLE) != TypeSet::default() {
+    if types.without(SIMPLE).without(SINGLE) != TypeSet::default() {
         return Ok(None);
     }
-    let mut all = Vec::new();
+    let singles = SINGLE.iter().filter(|&&ty| types.has(ty));
+    let mut all: Vec<Interval> = singles
+        .map(|&ty| Interval::point(ValueRef::new(ty, &[])))
+        .collect();
     for &ty in SIMPLE.iter().filter(|&&ty| types.has(ty)) {
         let Some((mut low, high)) = bracket(ty) else {
             return Ok(None);

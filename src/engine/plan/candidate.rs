@@ -9,7 +9,7 @@ use super::{
     hint::Hinted,
     id_point::{ID_FIELD, id_values},
     implies::implies,
-    predicates::{FieldBounds, Predicate, Predicates},
+    predicates::{self, FieldBounds, Predicate, Predicates},
     ranges,
 };
 use crate::ttl::TS_FIELD;
@@ -20,7 +20,7 @@ use crate::{
         Filter,
         filter::{FilterNode, Test},
     },
-    value::{Path, key},
+    value::{ArrayParts, Path, key},
 };
 
 /// Chooses how to find the documents of a query. The same input gives the same plan. Fails if a hint names no index, or if
@@ -65,7 +65,7 @@ pub fn plan<'f>(
         return Ok(plan);
     }
     if let Some(best) = best {
-        return best.plan(&predicates, sort);
+        return best.plan(root, &predicates, sort);
     }
     // There is no ordered index of `_id`s. A hint on `_id` then leads to the map of `_id`s, or to a scan of the collection.
     if hinted == Some(Hinted::Ids)
@@ -196,7 +196,7 @@ fn by_alternatives<'f>(
         let plan = match by_id(branch, &predicates, &[])? {
             Some(plan) => plan,
             None => match best(branch, &predicates, &[], None, facts)? {
-                Some(best) if best.score.bounded => best.plan(&predicates, &[])?,
+                Some(best) if best.score.bounded => best.plan(branch, &predicates, &[])?,
                 _ => return Ok(None),
             },
         };
@@ -262,14 +262,14 @@ fn candidate<'i>(
     {
         return Ok(None);
     }
-    if index.spec.sparse && !hinted && !needs_one_of(&index.spec.paths, predicates)? {
+    if index.spec.sparse && !hinted && !needs_one_of(index, predicates)? {
         return Ok(None);
     }
     // The server keeps `_ts`, and documents need not show it. So the index cannot serve a predicate that accepts a missing
     // field.
     if index.spec.names_ts()
         && predicates.any(None, |predicate| {
-            predicate.path.first() == TS_FIELD && !predicate.needs_field()
+            predicate.path.first() == TS_FIELD && !predicate.needs_field(true)
         })?
     {
         return Ok(None);
@@ -304,9 +304,10 @@ fn candidate<'i>(
 }
 
 /// Returns whether only documents that have one of the fields can pass.
-fn needs_one_of(paths: &[Path], predicates: &Predicates<'_>) -> Result<bool> {
-    for path in paths {
-        if predicates.any(Some(path.as_str()), Predicate::needs_field)? {
+fn needs_one_of(index: &IndexFacts, predicates: &Predicates<'_>) -> Result<bool> {
+    for (at, path) in index.spec.paths.iter().enumerate() {
+        let needs_field = |predicate: &Predicate<'_>| predicate.needs_field(index.is_multikey(at));
+        if predicates.any(Some(path.as_str()), needs_field)? {
             return Ok(true);
         }
     }
@@ -314,32 +315,61 @@ fn needs_one_of(paths: &[Path], predicates: &Predicates<'_>) -> Result<bool> {
 }
 
 /// Returns the bounds of each field. Two fields that pass through the same array are not both bounded: different elements
-/// may satisfy the two predicates, but a key comes from one element.
+/// may satisfy the two predicates, but a key comes from one element. They are if both predicates are those of one
+/// `$elemMatch`, and all arrays that the fields share lead to its elements.
 fn field_bounds(
     index: &IndexFacts,
     predicates: &Predicates<'_>,
 ) -> Result<Vec<Option<Rc<FieldBounds>>>> {
-    let mut bounded_arrays: Vec<&str> = Vec::new();
-    let mut all = Vec::with_capacity(index.spec.paths.len());
+    let mut all: Vec<Option<Rc<FieldBounds>>> = Vec::with_capacity(index.spec.paths.len());
     for (at, path) in index.spec.paths.iter().enumerate() {
-        let multikey = index.is_multikey(at);
-        if multikey && bounded_arrays.contains(&path.first()) {
-            all.push(None);
-            continue;
-        }
-        let bounds = predicates.bounds(path.as_str(), multikey)?;
-        if multikey && bounds.is_some() {
-            bounded_arrays.push(path.first());
-        }
-        all.push(bounds);
+        let arrays = index.multikey.of(at);
+        let element = if arrays.is_empty() {
+            Some(None)
+        } else {
+            common_element(index, &all, path, arrays)
+        };
+        all.push(match element {
+            Some(element) => predicates.bounds(path.as_str(), arrays, element)?,
+            None => None,
+        });
     }
     Ok(all)
+}
+
+/// Returns the `$elemMatch` that further bounds must come from because of the bounds of earlier fields. The inner `None`
+/// allows any; the outer one allows no bounds.
+fn common_element(
+    index: &IndexFacts,
+    earlier: &[Option<Rc<FieldBounds>>],
+    path: &Path,
+    arrays: ArrayParts,
+) -> Option<Option<usize>> {
+    let mut common = None;
+    for (at, (earlier, other)) in earlier.iter().zip(&index.spec.paths).enumerate() {
+        let Some(bounds) = earlier else { continue };
+        let shared = arrays.shared(path, index.multikey.of(at), other);
+        if shared.is_empty() {
+            continue;
+        }
+        let element = bounds.element.filter(|element| element.is_behind(shared))?;
+        if common.is_some_and(|common| common != element.number) {
+            return None;
+        }
+        common = Some(element.number);
+    }
+    Some(common)
 }
 
 // === impl IndexCandidate ===
 
 impl IndexCandidate<'_> {
-    fn plan<'f>(self, predicates: &Predicates<'f>, sort: &[SortKey<'_>]) -> Result<Plan<'f>> {
+    fn plan<'f>(
+        self,
+        root: &FilterNode,
+        predicates: &Predicates<'f>,
+        sort: &[SortKey<'_>],
+    ) -> Result<Plan<'f>> {
         let given = self.bounds.get(..self.used).unwrap_or_default();
         let ranges = ranges::ranges(&self.index.spec.descending, given)?;
         let mut used: Vec<usize> = Vec::new();
@@ -347,19 +377,27 @@ impl IndexCandidate<'_> {
             interrupt::tick_each(&field.parts)?;
             used.extend_from_slice(&field.parts);
         }
+        // All documents of a partial index pass its filter, so what that implies needs no test.
+        if let Some(partial) = &self.index.partial {
+            for (part, node) in predicates::conjunction(root).iter().enumerate() {
+                if implies(partial.root(), node)? {
+                    used.push(part);
+                }
+            }
+        }
         used.sort_unstable();
         used.dedup();
         let direction = self.order.unwrap_or(ScanDirection::Forward);
         Ok(Plan {
             sort_covered: self.score.sorted || sort.is_empty(),
             // The bounds express every part of the filter, and each document has one key.
-            exact: self.index.multikey == 0 && used.len() == predicates.parts,
+            exact: self.index.multikey.is_empty() && used.len() == predicates.parts,
             access: AccessPath::IndexScan(IndexScan {
                 number: self.index.number,
                 spec: self.index.spec.clone(),
                 ranges,
                 direction,
-                multikey: self.index.multikey,
+                multikey: self.index.multikey.clone(),
             }),
             explained: vec![ExplainedAccess {
                 by: ExplainedIndex::Scan {

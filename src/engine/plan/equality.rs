@@ -16,7 +16,7 @@ pub fn equality_index<'v>(
     let plain =
         |path: &Path| path.as_str() == field && path.first() != TS_FIELD && !has_digits(path);
     let mut fitting = indexes.filter(|index| {
-        index.multikey == 0
+        index.multikey.is_empty()
             && !index.spec.hidden
             && index.spec.partial.is_none()
             && index.spec.paths.first().is_some_and(plain)

@@ -165,12 +165,13 @@ fn index_scan(by: &ExplainedIndex<'_>, left: &mut usize, out: &mut DocBuilder<'_
 fn put_index(index: &IndexFacts, direction: ScanDirection, out: &mut DocBuilder<'_>) {
     out.put_doc("keyPattern", index.spec.key.as_doc())
         .put_str("indexName", &index.spec.name)
-        .put_bool("isMultiKey", index.multikey != 0);
+        .put_bool("isMultiKey", !index.multikey.is_empty());
     let mut paths = out.doc("multiKeyPaths");
     for (at, path) in index.spec.paths.iter().enumerate() {
+        let arrays = index.multikey.of(at);
         let mut list = paths.array(path.as_str());
-        if index.is_multikey(at) {
-            list.push_str(path.as_str());
+        for part in (0..path.len()).filter(|part| arrays.has(*part)) {
+            list.push_str(path.beginning(part + 1));
         }
     }
     paths.end();

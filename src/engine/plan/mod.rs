@@ -41,7 +41,7 @@ use crate::{
     query::Filter,
     storage::index::{IndexNumber, IndexSpec},
     ttl::TsIndex,
-    value::{Path, Value, ValueRef, key},
+    value::{MultikeyPaths, Path, Value, ValueRef, key},
 };
 use predicates::FieldBounds;
 
@@ -59,8 +59,8 @@ pub struct Facts {
 pub struct IndexFacts {
     pub number: IndexNumber,
     pub spec: Arc<IndexSpec>,
-    /// Bit n is set if some document has an array on the path of field n.
-    pub multikey: u64,
+    /// The arrays that documents have on the paths.
+    pub multikey: MultikeyPaths,
     /// The filter of a partial index.
     pub partial: Option<Arc<Filter>>,
 }
@@ -114,8 +114,8 @@ pub struct IndexScan {
     /// Disjoint and ascending. A backward scan starts with the last one.
     pub ranges: Vec<KeyRange>,
     pub direction: ScanDirection,
-    /// The multikey bits of the index when the ranges were made.
-    pub multikey: u64,
+    /// The arrays on the paths of the index when the ranges were made.
+    pub multikey: MultikeyPaths,
 }
 
 /// A range of encoded keys, from `lower` (included) to `upper` (excluded).
@@ -151,7 +151,7 @@ enum ExplainedIndex<'f> {
 
 impl IndexFacts {
     fn is_multikey(&self, field: usize) -> bool {
-        self.multikey >> field.min(63) & 1 == 1
+        !self.multikey.of(field).is_empty()
     }
 
     fn is_descending(&self, field: usize) -> bool {

@@ -86,7 +86,7 @@ impl Contents {
 
     /// Lets an index know of the arrays in a document that a transaction will add: its readers rely on that.
     pub fn expect_arrays(&mut self, at: usize, keys: &IndexKeys) {
-        self.indexes[at].multikey |= keys.multikey;
+        self.indexes[at].note_arrays(keys);
     }
 
     pub(super) fn has_unneeded_versions(&self) -> bool {

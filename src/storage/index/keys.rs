@@ -6,7 +6,7 @@ use super::IndexSpec;
 use crate::error::{Code, Error, Result};
 use crate::interrupt;
 use crate::ttl::TS_FIELD;
-use crate::value::{self, Doc, DocBuf, Millis, Value};
+use crate::value::{self, Doc, DocBuf, Millis, MultikeyPaths, Value};
 
 /// The encoded values of all fields of an index, one after the other.
 pub type KeyBytes = SmallVec<[u8; 24]>;
@@ -15,8 +15,8 @@ pub type KeyBytes = SmallVec<[u8; 24]>;
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct IndexKeys {
     pub keys: SmallVec<[KeyBytes; 1]>,
-    /// Bit n is set if field n met an array.
-    pub multikey: u64,
+    /// The arrays on the paths.
+    pub multikey: MultikeyPaths,
 }
 
 /// The most bytes that the keys of one document may take. A single path never reaches this, but in a compound index the
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn keys_are_sorted_each_once_and_carry_the_direction() {
         let keys = keys_of(doc! {"x": 1, "a": -1}, false, doc! {"x": 9, "a": [1, 2, 1]});
-        assert_eq!(keys.multikey, 0b10);
+        assert!(keys.multikey.of(0).is_empty() && keys.multikey.of(1).has(0));
         let expected: Vec<Vec<u8>> = [2, 1]
             .map(|n| [encoded(9.into(), false), encoded(n.into(), true)].concat())
             .into();

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::record::RecordId;
-use crate::value::{ClusterTime, Millis};
+use crate::value::{ClusterTime, Millis, MultikeyPaths};
 pub use keys::{IndexKeys, KeyBytes};
 pub use spec::{ID_INDEX, IndexSpec, Partial, PartialCondition};
 use tree::Tree;
@@ -48,8 +48,8 @@ pub struct Index {
     pub number: IndexNumber,
     /// Shared with plans, which keep it after they release the lock.
     pub spec: Arc<IndexSpec>,
-    /// Bit n is set if a document ever had an array on the path of field n. Writes set it and never clear it.
-    pub multikey: u64,
+    /// The arrays that a document ever had on the paths. Writes add to them and never remove any.
+    pub multikey: MultikeyPaths,
     /// False while the index is being built: writers maintain it, but readers must not use it yet.
     pub ready: bool,
     /// The logical time since which it is ready.
@@ -76,7 +76,7 @@ impl Index {
         Self {
             number,
             spec: Arc::new(spec),
-            multikey: 0,
+            multikey: MultikeyPaths::default(),
             ready: false,
             since: ClusterTime(0),
             usage: IndexUsage::since(now),
@@ -89,7 +89,7 @@ impl Index {
     }
 
     pub(super) fn insert(&mut self, keys: &IndexKeys, id: RecordId) {
-        self.multikey |= keys.multikey;
+        self.note_arrays(keys);
         for key in &keys.keys {
             keys.count();
             let entry = entry(key, id);
@@ -99,6 +99,13 @@ impl Index {
             self.entries.insert(&entry);
         }
         self.most = self.most.max(self.entries.len());
+    }
+
+    /// Notes which paths have arrays in a document.
+    pub(super) fn note_arrays(&mut self, keys: &IndexKeys) {
+        if !keys.multikey.is_empty() {
+            self.multikey.merge(&keys.multikey);
+        }
     }
 
     pub(super) fn remove(&mut self, keys: &IndexKeys, id: RecordId) {
@@ -232,7 +239,7 @@ mod tests {
             keys: [KeyBytes::from_slice(&n.to_be_bytes())]
                 .into_iter()
                 .collect(),
-            multikey: 0,
+            multikey: MultikeyPaths::default(),
         }
     }
 

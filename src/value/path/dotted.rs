@@ -64,6 +64,13 @@ impl Path {
         self.parts.get(at).map_or("", |part| part.name(&self.text))
     }
 
+    /// Returns the text of the first parts.
+    pub fn beginning(&self, count: usize) -> &str {
+        let end = self.parts.get(count).map(|next| next.start as usize - 1);
+        end.and_then(|end| self.text.get(..end))
+            .unwrap_or(&self.text)
+    }
+
     /// Returns the array index that a part spells: digits without a leading zero.
     pub fn index(&self, at: usize) -> Option<u32> {
         self.parts.get(at)?.index

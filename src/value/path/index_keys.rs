@@ -5,7 +5,7 @@
 
 use smallvec::SmallVec;
 
-use super::Path;
+use super::{MultikeyPaths, Path};
 use crate::error::{Code, Error, Result};
 use crate::value::{Doc, Type, ValueRef};
 
@@ -39,18 +39,22 @@ enum PathState<'a> {
 /// The expansion of one document into its keys.
 struct Expansion<'p, 'a, F> {
     paths: &'p [Path],
-    /// Bit n is set if path n went through an array.
-    arrays: u64,
+    /// The arrays that the paths went through.
+    arrays: MultikeyPaths,
     each: F,
     _doc: std::marker::PhantomData<Doc<'a>>,
 }
 
 /// Calls `each` with every key of the document in an index on `paths`, in document order. The same key may occur more than
-/// once. Returns which paths went through an array (bit n for path n): if there are any, the index is multikey.
-pub fn keys<'a>(paths: &[Path], doc: Doc<'a>, each: impl FnMut(Keys<'_, 'a>)) -> Result<u64> {
+/// once. Returns the arrays that the paths went through: if there are any, the index is multikey.
+pub fn keys<'a>(
+    paths: &[Path],
+    doc: Doc<'a>,
+    each: impl FnMut(Keys<'_, 'a>),
+) -> Result<MultikeyPaths> {
     let mut expansion = Expansion {
         paths,
-        arrays: 0,
+        arrays: MultikeyPaths::default(),
         each,
         _doc: std::marker::PhantomData,
     };
@@ -128,7 +132,9 @@ impl<'a, F: FnMut(Keys<'_, 'a>)> Expansion<'_, 'a, F> {
             return Ok(());
         };
         for (n, field) in fields.iter().enumerate() {
-            self.arrays |= u64::from(matches!(field.state, PathState::Array)) << n.min(63);
+            if matches!(field.state, PathState::Array) {
+                self.arrays.add(n, field.at - 1);
+            }
         }
         let inner = Doc::new(whole.data());
         if inner.is_empty() {
@@ -220,7 +226,7 @@ mod tests {
     use super::*;
     use crate::value::DocBuf;
 
-    fn expand(paths: &[&str], document: bson::Document) -> Result<(Vec<String>, u64)> {
+    fn expand(paths: &[&str], document: bson::Document) -> Result<(Vec<String>, String)> {
         let paths: Vec<Path> = paths.iter().map(|path| Path::parse(path)).collect();
         let document = DocBuf::from(document);
         let mut all = Vec::new();
@@ -232,53 +238,63 @@ mod tests {
                 if keys.found { "" } else { " none" }
             ));
         })?;
-        Ok((all, multikey))
+        let arrays = paths.iter().enumerate().map(|(n, path)| {
+            let arrays = multikey.of(n);
+            let parts = (0..path.len()).filter(|part| arrays.has(*part));
+            let parts: Vec<&str> = parts.map(|part| path.beginning(part + 1)).collect();
+            parts.join(" ")
+        });
+        let arrays: Vec<String> = arrays.collect();
+        Ok((all, arrays.join(",")))
     }
 
     #[test]
     fn keys_of_documents() {
         for (paths, document, expected, multikey) in [
-            (&["a"][..], doc! {"a": 5}, vec!["5"], 0),
-            (&["a"], doc! {"b": 5}, vec!["null none"], 0),
-            (&["a"], doc! {"a": [1, 2]}, vec!["1", "2"], 1),
-            (&["a"], doc! {"a": []}, vec!["undefined"], 1),
-            (&["a"], doc! {"a": [[1, 2]]}, vec!["[ 1, 2 ]"], 1),
-            (&["a.b"], doc! {"a": {"b": 1}}, vec!["1"], 0),
-            (&["a.b"], doc! {"a": []}, vec!["null none"], 1),
+            (&["a"][..], doc! {"a": 5}, vec!["5"], ""),
+            (&["a"], doc! {"b": 5}, vec!["null none"], ""),
+            (&["a"], doc! {"a": [1, 2]}, vec!["1", "2"], "a"),
+            (&["a"], doc! {"a": []}, vec!["undefined"], "a"),
+            (&["a"], doc! {"a": [[1, 2]]}, vec!["[ 1, 2 ]"], "a"),
+            (&["a.b"], doc! {"a": {"b": 1}}, vec!["1"], ""),
+            (&["a.b"], doc! {"a": []}, vec!["null none"], "a"),
             (
                 &["a.b"],
                 doc! {"a": [{"b": 1}, {"b": [2, 3]}, 4]},
                 vec!["1", "2", "3", "null none"],
-                0b1,
+                "a a.b",
             ),
             (
                 &["a.b", "a.c"],
                 doc! {"a": [{"b": 1, "c": 2}, {"b": 3}]},
                 vec!["1,2", "3,null"],
-                0b11,
+                "a,a",
             ),
             (
                 &["a", "b"],
                 doc! {"a": [1, 2], "b": 9},
                 vec!["1,9", "2,9"],
-                0b1,
+                "a,",
             ),
-            (&["a", "b"], doc! {"b": 9}, vec!["null,9"], 0),
+            (&["a", "b"], doc! {"b": 9}, vec!["null,9"], ","),
             (
                 &["a", "a.b"],
                 doc! {"a": [{"b": 1}]},
                 vec!["{ b: 1 },1"],
-                0b11,
+                "a,a",
             ),
-            (&["a.0"], doc! {"a": [7, 8]}, vec!["7", "7"], 1),
-            (&["a.0"], doc! {"a": {"0": 7}}, vec!["7"], 0),
-            (&["a.0"], doc! {"a": [[1]]}, vec!["[ 1 ]"], 1),
-            (&["a.0.0"], doc! {"a": [[1]]}, vec!["1"], 1),
-            (&["a.0.b"], doc! {"a": [{"b": 1}]}, vec!["1"], 1),
+            (&["a.0"], doc! {"a": [7, 8]}, vec!["7", "7"], "a"),
+            (&["a.0"], doc! {"a": {"0": 7}}, vec!["7"], ""),
+            (&["a.0"], doc! {"a": [[1]]}, vec!["[ 1 ]"], "a a.0"),
+            (&["a.0.0"], doc! {"a": [[1]]}, vec!["1"], "a a.0"),
+            (&["a.0.b"], doc! {"a": [{"b": 1}]}, vec!["1"], "a"),
         ] {
             assert_eq!(
                 expand(paths, document.clone()).unwrap(),
-                (expected.iter().map(ToString::to_string).collect(), multikey),
+                (
+                    expected.iter().map(ToString::to_string).collect(),
+                    multikey.to_owned()
+                ),
                 "{paths:?} {document}"
             );
         }

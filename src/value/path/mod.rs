@@ -28,11 +28,13 @@ mod expression;
 mod filter;
 mod index_keys;
 mod lookup;
+mod multikey;
 mod write;
 
 pub use dotted::Path;
 pub use filter::{ArrayLeaf, Hit};
 pub use index_keys::{Keys, keys};
+pub use multikey::{ArrayParts, MultikeyPaths};
 
 #[cfg(test)]
 mod compared;

@@ -162,7 +162,7 @@ impl Dice {
             11 => bson::bson!({"$ne": constant(self)}),
             12 => bson::bson!({"$exists": self.roll(2) == 0}),
             13 => {
-                bson::bson!({"$type": self.pick(&["number", "string", "array", "object", "null", "bool", "decimal", "binData", "timestamp", "date", "objectId", "regex"])})
+                bson::bson!({"$type": self.pick(&["number", "string", "array", "object", "null", "bool", "decimal", "binData", "timestamp", "date", "objectId", "regex", "undefined", "symbol", "maxKey"])})
             }
             14 => {
                 bson::bson!({"$regex": self.pick(&["^a", "b", "^$", "^a|b", "^a.*"]), "$options": self.pick(&["", "i", "m", "x"])})

@@ -45,7 +45,7 @@ fn entries(info: &mut IndexFacts, docs: &[DocBuf], vars: &Vars) -> Option<Vec<(V
             }
         })
         .ok()?;
-        info.multikey |= multikey;
+        info.multikey.merge(&multikey);
         found.sort();
         found.dedup();
         all.extend(found.into_iter().map(|mut bytes| {
