@@ -1,8 +1,8 @@
 //! Parts of strings: `$substrBytes` (and its old name `$substr`), `$substrCP`, `$indexOfBytes`, `$indexOfCP`, `$split`.
 
-use super::args::{count_val, int_val, integral_i32, show};
+use super::args::{ExprArgument, count_val, int_val, integral_i32, show};
 use super::text::{coerce, string_val};
-use super::{Env, ExprCall};
+use super::{Arity, Env, Expr, ExprCall};
 use crate::error::{Error, Result};
 use crate::value::{ArrayBuilder, Num, Type, Val, Value, ValueRef, check_computed};
 
@@ -13,6 +13,12 @@ fn begins(text: &str, at: usize) -> bool {
 
 /// MongoDB tells `$substr` by this name, too.
 const SUBSTR_BYTES: &str = "$substrBytes";
+
+pub fn substr(argument: ExprArgument<'_>) -> Result<Expr> {
+    let args = argument.list()?;
+    Arity::Exactly(3).check(SUBSTR_BYTES, args.len())?;
+    Ok(Expr::call(SUBSTR_BYTES, args, substr_bytes))
+}
 
 pub fn substr_bytes<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let text = call.arg(0, env)?;

@@ -187,7 +187,7 @@ const ROWS: &[Entry<ExprParser>] = &[
     call("$strLenBytes", Arity::Exactly(1), text::str_len_bytes),
     call("$strLenCP", Arity::Exactly(1), text::str_len_cp),
     call("$strcasecmp", Arity::Exactly(2), text::strcasecmp),
-    call("$substr", Arity::Exactly(3), substring::substr_bytes),
+    own("$substr", substring::substr),
     call("$substrBytes", Arity::Exactly(3), substring::substr_bytes),
     call("$substrCP", Arity::Exactly(3), substring::substr_cp),
     call("$subtract", Arity::Exactly(2), arithmetic::subtract),

@@ -4,7 +4,7 @@ use super::arithmetic::{num_val, single};
 use super::power::unary;
 use super::{Env, ExprCall};
 use crate::error::{Error, Result};
-use crate::value::{Decimal, Num, Val};
+use crate::value::{Decimal, Num, Val, display};
 
 /// The numbers for which a function is defined.
 enum Domain {
@@ -43,12 +43,15 @@ fn apply<'a>(
         Domain::FromOne => (num.compare(one).is_ge(), "[1,inf]"),
     };
     if !inside {
+        let shown = match num {
+            Num::Decimal(number) => number.to_string(),
+            _ => display::general(num.to_f64()),
+        };
         return Err(Error::location(
             50989,
             format!(
-                "cannot apply {} to {}, value must be in {range}",
-                call.name,
-                num.to_f64()
+                "cannot apply {} to {shown}, value must be in {range}",
+                call.name
             ),
         ));
     }

@@ -134,9 +134,14 @@ pub(super) fn many(before: usize) -> Result<()> {
 
 fn top(cx: &ParseContext<'_>, name: &str, arg: ValueRef<'_>) -> Result<Option<FilterNode>> {
     let Some(row) = find(name, Level::Top) else {
+        let advice = match name {
+            "$not" => "If you are trying to negate an entire expression, use $nor.",
+            _ => {
+                "If you have a field name that starts with a '$' symbol, consider using $getField or $setField."
+            }
+        };
         return Err(Error::bad_value(format!(
-            "unknown top level operator: {name}. If you have a field name that starts with a '$' symbol, consider using \
-             $getField or $setField."
+            "unknown top level operator: {name}. {advice}"
         )));
     };
     match row.status {

@@ -193,7 +193,7 @@ fn parse_boundaries(option: Arg<'_>, context: &StageContext<'_>) -> Result<Vec<V
             ),
         ));
     }
-    for pair in boundaries.windows(2) {
+    for (at, pair) in boundaries.windows(2).enumerate() {
         let [lower, upper] = pair else { continue };
         if lower.ty().rank() != upper.ty().rank() {
             return Err(Error::location(
@@ -208,7 +208,12 @@ fn parse_boundaries(option: Arg<'_>, context: &StageContext<'_>) -> Result<Vec<V
         if compare(lower.as_ref(), upper.as_ref()).is_ge() {
             return Err(Error::location(
                 40194,
-                "The 'boundaries' option to $bucket must be sorted in ascending order.",
+                format!(
+                    "The 'boundaries' option to $bucket must be sorted, but elements {at} and {} are not in ascending order ({} is not less than {}).",
+                    at + 1,
+                    lower.as_ref(),
+                    upper.as_ref()
+                ),
             ));
         }
     }
