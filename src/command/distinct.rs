@@ -62,15 +62,15 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let mut values = Values::new(distinct.key);
     let snapshot = call.snapshot.as_deref();
     values.time = snapshot.map(|snapshot| cursor::timestamp(snapshot.time()));
-    if distinct.filter.is_none() && distinct.hint.is_none() {
-        let at = call.read_point();
-        let catalog = &call.context.catalog;
-        values.index = catalog
-            .get_at(call.database(), collection, at)?
-            .and_then(|collection| DistinctIndex::on(&collection, &values.path, at));
-    }
+    let (has_filter, is_free) = (distinct.filter.is_some(), distinct.hint.is_none());
     let selecting = Selecting::plain(distinct.filter, distinct.hint);
     let (mut selection, _) = selecting.parse(&call.vars(), |_| Ok(()))?;
+    let at = call.read_point();
+    let catalog = &call.context.catalog;
+    if is_free && let Some(collection) = catalog.get_at(call.database(), collection, at)? {
+        let filter = has_filter.then(|| &**selection.wanted.filter());
+        values.index = DistinctIndex::on(&collection, &values.path, filter, at)?;
+    }
     selection.names_ts |= call.context.config.expose_ts || values.names_ts();
     scan::run(call, collection, selection, values, reply)
 }

@@ -3,32 +3,59 @@
 use std::sync::Arc;
 
 use super::choose::facts;
+use super::plan::{self, AccessPath, Facts, Plan};
 use crate::error::Result;
+use crate::query::filter::Filter;
 use crate::storage::index::IndexSpec;
 use crate::storage::{Collection, ReadPoint};
 use crate::value::{Doc, Path, ValueRef, keys};
 
 /// An index whose keys are the values of a distinct. MongoDB takes them as they are: null stands for a missing field and
 /// undefined for an empty array (SERVER-14832).
-pub struct DistinctIndex(Arc<IndexSpec>);
+pub struct DistinctIndex {
+    spec: Arc<IndexSpec>,
+    /// The position of the path in the key.
+    place: usize,
+}
 
 // === impl DistinctIndex ===
 
 impl DistinctIndex {
-    /// Returns the index that MongoDB uses if there is no filter: the shortest one that begins with the path and is neither
-    /// hidden nor partial.
-    pub fn on(collection: &Collection, path: &Path, at: ReadPoint) -> Option<Self> {
-        let indexes = facts(collection, None, at).indexes.into_iter();
-        let suitable = indexes.filter(|index| {
-            let begins = index.spec.paths.first() == Some(path);
-            begins && !index.spec.hidden && index.partial.is_none()
-        });
-        let shortest = suitable.min_by_key(|index| index.spec.paths.len());
-        // MongoDB makes a document of all keys and takes the values from it. A later key of a path above replaces the first.
-        let shortest = shortest.map(|index| index.spec);
-        shortest
-            .filter(|spec| !spec.paths.iter().skip(1).any(|later| later.is_above(path)))
-            .map(Self)
+    /// Returns the index that MongoDB uses, if any. With a filter, the bounds of the index must express all of it, and the
+    /// index must hold one key for each document.
+    pub fn on(
+        collection: &Collection,
+        path: &Path,
+        filter: Option<&Filter>,
+        at: ReadPoint,
+    ) -> Result<Option<Self>> {
+        let mut facts = facts(collection, None, at);
+        facts
+            .indexes
+            .retain(|index| index.spec.paths.contains(path) && !index.spec.hidden);
+        if facts.indexes.is_empty() {
+            return Ok(None);
+        }
+        let spec = match filter {
+            None => shortest(facts, path),
+            Some(filter) => match plan::plan(filter, &[], None, &facts)? {
+                Plan {
+                    access: AccessPath::IndexScan(scan),
+                    exact: true,
+                    ..
+                } => Some(scan.spec),
+                _ => None,
+            },
+        };
+        Ok(spec.and_then(|spec| Self::within(spec, path)))
+    }
+
+    /// MongoDB makes a document of all keys and takes the values from it. A later key of a path above replaces this one.
+    fn within(spec: Arc<IndexSpec>, path: &Path) -> Option<Self> {
+        let place = spec.paths.iter().position(|own| own == path)?;
+        let mut later = spec.paths.iter().skip(place + 1);
+        let is_replaced = later.any(|later| later.is_above(path));
+        (!is_replaced).then_some(Self { spec, place })
     }
 
     /// Passes on the values of a document: the keys, or the elements of a key that is an array.
@@ -38,9 +65,13 @@ impl DistinctIndex {
         found: &mut impl FnMut(ValueRef<'_>) -> Result<()>,
     ) -> Result<()> {
         let mut done = Ok(());
-        keys(&self.0.paths, doc, |key| {
-            let is_held = key.found || !self.0.sparse;
-            let Some(value) = key.values.first().filter(|_| is_held && done.is_ok()) else {
+        keys(&self.spec.paths, doc, |key| {
+            let is_held = key.found || !self.spec.sparse;
+            let Some(value) = key
+                .values
+                .get(self.place)
+                .filter(|_| is_held && done.is_ok())
+            else {
                 return;
             };
             done = match value.as_array() {
@@ -50,4 +81,14 @@ impl DistinctIndex {
         })?;
         done
     }
+}
+
+/// Returns the shortest index that begins with the path and is not partial.
+fn shortest(facts: Facts, path: &Path) -> Option<Arc<IndexSpec>> {
+    let suitable = facts.indexes.into_iter().filter(|index| {
+        let begins = index.spec.paths.first() == Some(path);
+        begins && index.partial.is_none()
+    });
+    let shortest = suitable.min_by_key(|index| index.spec.paths.len());
+    shortest.map(|index| index.spec)
 }

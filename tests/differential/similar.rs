@@ -151,6 +151,21 @@ pub fn without_wrappers(value: Bson) -> Bson {
     }
 }
 
+/// Removes elements that are null from the lists of a reply.
+pub fn without_null_elements(value: Bson) -> Bson {
+    let Bson::Document(reply) = value else {
+        return value;
+    };
+    let fields = reply.into_iter().map(|(name, value)| match value {
+        Bson::Array(list) => {
+            let list = list.into_iter().filter(|value| *value != Bson::Null);
+            (name, list.collect::<Vec<_>>().into())
+        }
+        other => (name, other),
+    });
+    fields.collect::<Document>().into()
+}
+
 /// Removes fields that are null from rows.
 pub fn without_nulls(value: Bson) -> Bson {
     let Bson::Document(mut reply) = value else {

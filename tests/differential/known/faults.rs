@@ -6,8 +6,8 @@ use super::Known;
 use crate::difference::What;
 use crate::reply;
 use crate::similar::{
-    changed, ends_with_an_empty_batch, rounded, same_but_for, same_when, without_nulls,
-    without_numbers,
+    changed, ends_with_an_empty_batch, rounded, same_but_for, same_when, without_null_elements,
+    without_nulls, without_numbers,
 };
 
 pub const FAULTS: &[Known] = &[
@@ -134,6 +134,17 @@ pub const FAULTS: &[Known] = &[
                 && found.is_indexed()
                 && found.computes()
                 && same_when(found, without_nulls)
+        },
+    },
+    Known {
+        reason: "fault, not in FAULTS.md: a distinct through an index by $ne, $nin or $not reads documents, and shows no null for a missing field",
+        is: |found, _| {
+            let negations = ["$ne", "$nin", "$not", "$nor"];
+            found.verb() == "distinct"
+                && found.both_answer()
+                && found.is_indexed()
+                && negations.iter().any(|name| found.says(name))
+                && same_when(found, without_null_elements)
         },
     },
     Known {
