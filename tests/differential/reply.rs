@@ -292,8 +292,9 @@ fn printed_rows(steps: &[Step], replies: &[Document]) -> Option<Vec<String>> {
     }
     let mut rows = Vec::new();
     let told = |reply: &&Document| !reply.contains_key("killed");
+    let command = &steps[steps.len() - 1].command;
     for reply in replies.iter().filter(told) {
-        for row in batch(reply)? {
+        for row in batch(&essence(command, reply))? {
             let mut row = settled(row.clone());
             if Order::of(steps) == Order::Anywhere {
                 sort_rows(&mut row, Order::Anywhere);
