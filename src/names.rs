@@ -60,9 +60,16 @@ pub fn check_collection(database: &str, name: &str) -> Result<()> {
     if name.is_empty() {
         return invalid(format!("Invalid namespace specified '{database}.'"));
     }
-    // The cheap test comes first: nearly every name has neither.
-    if name.as_bytes().contains(&0) || name.starts_with('.') {
-        return invalid(format!("Invalid namespace specified '{database}.{name}'"));
+    check_characters(name)
+}
+
+/// Refuses a name that no collection can have, whatever is done with it.
+pub fn check_characters(name: &str) -> Result<()> {
+    if name.starts_with('.') {
+        return invalid(format!("Collection names cannot start with '.': {name}"));
+    }
+    if name.as_bytes().contains(&0) {
+        return invalid("namespaces cannot have embedded null characters".to_owned());
     }
     Ok(())
 }

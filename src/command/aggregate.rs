@@ -130,9 +130,9 @@ impl<'a> Aggregate<'a> {
                 }
                 "cursor" => {
                     has_cursor = true;
-                    let spec = arg
-                        .doc()?
-                        .ok_or_else(|| arg.wrong_type(&[Type::Document]))?;
+                    let spec = arg.value().as_doc().ok_or_else(|| {
+                        Error::type_mismatch("cursor field must be missing or an object")
+                    })?;
                     aggregate.batch_size = cursor::batch_size("cursor", spec)?;
                 }
                 "let" => aggregate.let_vars = arg.doc()?,
@@ -355,15 +355,12 @@ fn check_change_stream(call: &Call<'_>) -> Result<()> {
 /// Returns the name of the collection, or `None` for `{aggregate: 1}`.
 fn target<'a>(call: &Call<'a>) -> Result<Option<&'a str>> {
     let value = call.target();
-    if value.ty() == Type::String {
-        return call.collection().map(Some);
-    }
-    const WANTED: &str =
-        "Invalid command format: the 'aggregate' field must specify a collection name or 1";
     match value.as_num() {
+        None => call.collection().map(Some),
         Some(number) if number.to_f64() == 1.0 => Ok(None),
-        Some(_) => Err(Error::bad_value(WANTED)),
-        None => Err(Error::new(Code::InvalidNamespace, WANTED)),
+        Some(_) => Err(Error::bad_value(
+            "Invalid command format: the 'aggregate' field must specify a collection name or 1",
+        )),
     }
 }
 

@@ -142,9 +142,6 @@ impl CollMod {
                 ));
             }
             "dryRun" => self.change.dry_run = arg.bool()?.unwrap_or(false),
-            "recordPreImages" | "noPadding" | "usePowerOf2Sizes" => {
-                arg.bool()?;
-            }
             _ => return Err(arg.unknown()),
         }
         Ok(())

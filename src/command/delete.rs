@@ -94,7 +94,8 @@ impl<'a> Statement<'a> for Delete<'a> {
         self.multi.then_some("limit=0")
     }
 
-    fn parse(self, let_vars: Option<Doc<'_>>, vars: &Vars) -> Result<Deleting> {
+    fn parse(mut self, let_vars: Option<Doc<'_>>, vars: &Vars) -> Result<Deleting> {
+        self.target.check_collation()?;
         let selecting = Selecting {
             filter: self.filter,
             sort: None,

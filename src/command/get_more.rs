@@ -136,7 +136,7 @@ fn check(call: &Call<'_>, collection: &str, id: i64, info: &CursorInfo) -> Resul
     match (&info.session, call.session()) {
         (Some(owner), None) => {
             return Err(Error::location(
-                50736,
+                50737,
                 format!(
                     "Cannot run getMore on cursor {id}, which was created in session {owner}, without an lsid"
                 ),
@@ -144,7 +144,7 @@ fn check(call: &Call<'_>, collection: &str, id: i64, info: &CursorInfo) -> Resul
         }
         (None, Some(session)) => {
             return Err(Error::location(
-                50737,
+                50736,
                 format!(
                     "Cannot run getMore on cursor {id}, which was not created in a session, in session {session}"
                 ),

@@ -73,7 +73,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     // A list without rows has ended, also if no row is wanted yet.
     let batch_size = batch_size.filter(|_| !found.is_empty());
     let opening = cursor::CursorOptions::plain(call.namespace("$cmd.listCollections"), batch_size);
-    cursor::open(call, reply, cursor::listed(found), opening)
+    cursor::list(call, reply, found, opening)
 }
 
 fn name_and_type(doc: &DocBuf) -> DocBuf {

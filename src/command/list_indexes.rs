@@ -55,5 +55,5 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         }
     }
     let opening = cursor::CursorOptions::plain(call.namespace(name), batch_size);
-    cursor::open(call, reply, cursor::listed(indexes), opening)
+    cursor::list(call, reply, indexes, opening)
 }

@@ -149,7 +149,8 @@ impl<'a> Statement<'a> for Update<'a> {
         stage::check_names(stages).err()
     }
 
-    fn parse(self, let_vars: Option<Doc<'_>>, vars: &Vars) -> Result<Updating> {
+    fn parse(mut self, let_vars: Option<Doc<'_>>, vars: &Vars) -> Result<Updating> {
+        self.target.check_collation()?;
         let both;
         let let_vars = match (let_vars, self.constants) {
             (Some(outer), Some(inner)) => {

@@ -115,13 +115,16 @@ fn put_findings(findings: &Findings, reply: &mut DocBuilder<'_>, metadata: bool)
         put_count(reply, "nrecords", findings.documents);
     }
     reply.put_i32("nIndexes", findings.index_count);
+    // mongod keeps them in a map by name.
+    let mut by_name: Vec<_> = findings.indexes.iter().collect();
+    by_name.sort_by_key(|(name, ..)| name);
     let mut per_index = reply.doc("keysPerIndex");
-    for (name, keys, _) in &findings.indexes {
+    for (name, keys, _) in &by_name {
         put_count(&mut per_index, name, *keys);
     }
     per_index.end();
     let mut details = reply.doc("indexDetails");
-    for (name, _, spec) in &findings.indexes {
+    for (name, _, spec) in &by_name {
         let mut detail = details.doc(name);
         detail
             .put_bool("valid", true)

@@ -22,13 +22,18 @@ pub struct DistinctIndex {
 
 impl DistinctIndex {
     /// Returns the index that MongoDB uses, if any. With a filter, the bounds of the index must express all of it, and the
-    /// index must hold one key for each document.
+    /// index must hold one key for each document. The values at an array index come from the documents, because the keys tell
+    /// nothing of the array (getProjectedDottedField).
     pub fn on(
         collection: &Collection,
         path: &Path,
         filter: Option<&Filter>,
         at: ReadPoint,
     ) -> Result<Option<Self>> {
+        let mut below = path.parts().skip(1);
+        if below.any(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit())) {
+            return Ok(None);
+        }
         let mut facts = facts(collection, None, at);
         facts
             .indexes

@@ -163,7 +163,7 @@ impl Merging {
             if value.ty() == Type::Array {
                 return Err(Error::location(
                     51185,
-                    format!("$merge write error: 'on' field '{path}' cannot be an array"),
+                    format!("$merge write error: 'on' field '{path}' is an array"),
                 ));
             }
             if value.is_nullish() && self.sparse {

@@ -128,7 +128,7 @@ impl Expiry<'_> {
         }
     }
 
-    fn seconds(self, value: ValueRef<'_>) -> Result<i32> {
+    pub fn seconds(self, value: ValueRef<'_>) -> Result<i32> {
         let out_of_range = || {
             self.refused(format!(
                 "TTL index 'expireAfterSeconds' option must be within an acceptable range, try a different number than {value}"

@@ -109,7 +109,7 @@ impl<'a> Call<'a> {
         let Some(name) = target.as_str() else {
             return Err(Error::new(
                 Code::InvalidNamespace,
-                format!("collection name has invalid type {}", target.ty().alias()),
+                format!("Collection name has invalid type {}", target.ty().alias()),
             ));
         };
         check_collection(self.generic.database, name)?;

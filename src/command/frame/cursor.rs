@@ -90,12 +90,32 @@ pub fn batch_size(path: &str, options: Doc<'_>) -> Result<Option<u32>> {
     Ok(size)
 }
 
-/// Returns a cursor over documents that are all known already (listCollections, listIndexes).
+/// Returns a cursor over documents that are all known already.
 pub fn listed(documents: Vec<DocBuf>) -> Box<dyn Source> {
     Box::new(ListedDocuments {
         bytes: documents.iter().map(weight).sum(),
         documents: documents.into(),
     })
+}
+
+/// Replies with such a cursor (listCollections, listIndexes). In mongod's replies to these commands the batch is the last field.
+pub fn list(
+    call: &mut Call<'_>,
+    reply: &mut DocBuilder<'_>,
+    documents: Vec<DocBuf>,
+    opening: CursorOptions,
+) -> Result<Outcome> {
+    let source = listed(documents);
+    let mut outcome = Ok(Outcome::Reply);
+    let opened = DocBuf::build(|reply| outcome = open(call, reply, source, opening));
+    if let Some(opened) = opened.as_doc().get("cursor").as_doc() {
+        let mut cursor = reply.doc("cursor");
+        for name in ["id", "ns", "firstBatch"] {
+            cursor.put(name, opened.get(name));
+        }
+        cursor.end();
+    }
+    outcome
 }
 
 struct ListedDocuments {

@@ -63,11 +63,11 @@ pub fn put_write_errors(reply: &mut DocBuilder<'_>, errors: &[WriteError]) {
         let mut entry = array.doc();
         entry
             .put_i32("index", i32::try_from(*index).unwrap_or(i32::MAX))
-            .put_i32("code", error.code().number());
+            .put_i32("code", error.code().number())
+            .put_str("errmsg", error.message());
         if let Some(details) = error.details() {
             entry.put_body(Doc::new(details).body());
         }
-        entry.put_str("errmsg", error.message());
         entry.end();
     }
     array.end();

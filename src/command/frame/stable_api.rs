@@ -7,10 +7,7 @@ use crate::value::{Doc, DocBuf, Elem};
 /// The fields of stable commands that are not stable themselves, as MongoDB's command definitions (`.idl`) mark them.
 const UNSTABLE: &[(&str, &[&str])] = &[
     ("aggregate", &["exchange", "isMapReduceCommand"]),
-    (
-        "collMod",
-        &["changeStreamPreAndPostImages", "recordPreImages"],
-    ),
+    ("collMod", &["changeStreamPreAndPostImages"]),
     (
         "create",
         &[

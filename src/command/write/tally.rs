@@ -80,9 +80,12 @@ impl Tally {
         !self.ordered
     }
 
-    /// Writes the counts and the errors. With `modifies`, the reply also says how many documents really changed.
+    /// Writes the counts and the errors in mongod's order. With `modifies`, the reply also says how many documents really changed.
     pub fn reply(&mut self, modifies: bool, reply: &mut DocBuilder<'_>) {
         reply::put_count(reply, "n", self.n);
+        self.errors.sort_by_key(|error| error.index);
+        reply::put_write_errors(reply, &self.errors);
+        self.repeats.reply(reply);
         if !self.upserted.is_empty() {
             let mut array = reply.array("upserted");
             for (index, id) in &self.upserted {
@@ -97,8 +100,5 @@ impl Tally {
         if modifies {
             reply::put_count(reply, "nModified", self.modified);
         }
-        self.errors.sort_by_key(|error| error.index);
-        reply::put_write_errors(reply, &self.errors);
-        self.repeats.reply(reply);
     }
 }

@@ -4,7 +4,7 @@ use super::hint;
 use crate::args::{self, Arg};
 use crate::command::collation;
 use crate::engine::plan::Hint;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::value::Doc;
 
 /// The names of the parts of a statement. bulkWrite has its own.
@@ -23,6 +23,8 @@ pub struct StatementNames {
 pub struct StatementSelector<'a> {
     filter: Option<Doc<'a>>,
     pub hint: Option<Hint>,
+    /// What is wrong with the collation. It fails this statement only.
+    wrong_collation: Option<Error>,
 }
 
 // === impl StatementSelector ===
@@ -34,10 +36,23 @@ impl<'a> StatementSelector<'a> {
             name if name == names.kind.as_bytes() => {}
             name if name == names.filter.as_bytes() => self.filter = arg.doc()?,
             b"hint" => self.hint = hint(arg)?,
-            b"collation" => collation::read(arg)?,
+            b"collation" => {
+                arg.doc()?;
+                match collation::read(arg) {
+                    Err(error) if error.code() != Code::NotImplemented => {
+                        self.wrong_collation = Some(error);
+                    }
+                    other => other?,
+                }
+            }
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// Complains of a collation that cannot be read.
+    pub fn check_collation(&mut self) -> Result<()> {
+        self.wrong_collation.take().map_or(Ok(()), Err)
     }
 
     pub fn filter(&self, names: &StatementNames) -> Result<Doc<'a>> {

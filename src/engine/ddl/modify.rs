@@ -175,7 +175,13 @@ impl ModifyCollection {
 
 impl ModifyIndex {
     fn resolve(&self, view: &View<'_>, resolved: &mut Resolved) -> Result<()> {
-        let name = self.find(view)?;
+        let name = self.find(view).map_err(|not_found| {
+            // Seconds that no index can have are told first. The index on `_ts` takes others.
+            let on_ts = matches!(&self.index, IndexName::Key(key) if is_ts_key(key.as_doc()));
+            let seconds = self.expire_after.as_ref().filter(|_| !on_ts);
+            let wrong = seconds.and_then(|value| Expiry::Change.seconds(value.as_ref()).err());
+            wrong.unwrap_or(not_found)
+        })?;
         let refused = |why: &str| Err(Error::bad_value(why));
         match (self.unique, self.force_non_unique) {
             (Some(false), _) => return refused("Cannot make index non-unique"),

@@ -25,13 +25,15 @@ impl Intake<'_> {
         let mut id = ValueRef::MISSING;
         for (n, elem) in doc.iter().enumerate() {
             match elem.name_bytes() {
-                b"_id" if n == 0 => id = elem.value,
                 b"_id" => {
-                    // The first one counts. Further fields of that name cannot be stored.
-                    if id.is_missing() {
-                        id = elem.value;
+                    check_id(elem.value)?;
+                    if !id.is_missing() {
+                        return Err(Error::bad_value(
+                            "can't have multiple _id fields in one document",
+                        ));
                     }
-                    as_is = false;
+                    id = elem.value;
+                    as_is &= n == 0;
                 }
                 name if name == TS_FIELD.as_bytes() => as_is = false,
                 _ if self.is_stamped(elem.value) => as_is = false,
@@ -39,7 +41,6 @@ impl Intake<'_> {
             }
             check_depth(elem.value)?;
         }
-        check_id(id)?;
         if id.is_missing() || !as_is {
             let bytes = self.rewrite(doc, id);
             check_size(bytes.len())?;
@@ -186,5 +187,16 @@ mod tests {
             .is_err()
         );
         assert!(admitted(doc! {"_id": null}).is_ok());
+        let twice = DocBuf::build(|doc| {
+            doc.put_i32("_id", 1).put_i32("a", 2).put_i32("_id", 3);
+        });
+        let ids = ObjectIds::new();
+        let intake = Intake {
+            ids: &ids,
+            now: Millis(0),
+            keeps_empty_timestamps: false,
+        };
+        let refused = intake.admit(twice.as_doc()).unwrap_err();
+        assert_eq!(refused.code(), Code::BadValue);
     }
 }

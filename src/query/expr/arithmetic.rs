@@ -11,8 +11,9 @@ pub fn num_val<'a>(num: Num) -> Result<Val<'a>> {
 
 /// Subtracts two numbers, two dates (giving the milliseconds between them), or a number from a date.
 pub fn subtract<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
-    let left = call.arg(0, env)?;
+    // MongoDB computes the right operand first, so its error wins.
     let right = call.arg(1, env)?;
+    let left = call.arg(0, env)?;
     let (left, right) = (left.as_ref(), right.as_ref());
     if left.is_nullish() || right.is_nullish() {
         return Ok(Val::NULL);

@@ -58,10 +58,7 @@ fn parse_order(by: ValueRef<'_>) -> Result<ElementOrder> {
         if !by.ty().is_number() {
             return Err(Error::location(
                 2942507,
-                format!(
-                    "The $sort key specification must be an object or a number, found: {}",
-                    by.ty().alias()
-                ),
+                "The $sort is invalid: use 1/-1 to sort the whole element, or {field:1/-1} to sort embedded fields",
             ));
         }
         let direction = by.as_num().and_then(SortDirection::of_elements);
@@ -72,7 +69,7 @@ fn parse_order(by: ValueRef<'_>) -> Result<ElementOrder> {
     if fields.is_empty() {
         return Err(Error::location(
             2942505,
-            "$sortArray requires a sort key with at least one field",
+            "BadValue: The sort pattern is empty when it should be a set of fields.",
         ));
     }
     let mut keys = Vec::new();

@@ -44,7 +44,13 @@ pub fn cond(arg: ExprArgument<'_>) -> Result<Expr> {
     if let Some(value) = test.as_const()
         && !arg.scope.keeps_failures()
     {
-        return Ok(if is_true(value) { then } else { otherwise });
+        let taken = is_true(value);
+        // MongoDB optimises both results before it chooses one, so a constant that fails is reported in either.
+        return Ok(match then.failure().or_else(|| otherwise.failure()) {
+            Some(error) => Expr::Fails(error),
+            None if taken => then,
+            None => otherwise,
+        });
     }
     Ok(Expr::op(Cond {
         test,
@@ -126,7 +132,7 @@ pub fn switch(arg: ExprArgument<'_>) -> Result<Expr> {
     if branches.is_empty() {
         return Err(Error::location(
             40068,
-            "$switch requires at least one branch.",
+            "$switch requires at least one branch",
         ));
     }
     Ok(prune(branches, default, arg.scope))

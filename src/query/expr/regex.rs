@@ -75,7 +75,8 @@ fn parse(arg: ExprArgument<'_>, wanted: MatchesWanted) -> Result<Expr> {
     // MongoDB compiles a constant pattern when it optimises.
     let ready = match constant.map_or(Ok(None), |(regex, options)| pattern(name, regex, options)) {
         Ok(ready) => ready,
-        Err(_) if arg.scope.keeps_failures() => None,
+        // A constant in the input that fails is reported first.
+        Err(_) if arg.scope.keeps_failures() || input.failure().is_some() => None,
         Err(error) => return Ok(Expr::Fails(error)),
     };
     Ok(Expr::op(RegexExpr {
@@ -117,7 +118,7 @@ fn pattern(name: &str, regex: ValueRef<'_>, options: ValueRef<'_>) -> Result<Opt
                 return Err(Error::location(
                     51107,
                     format!(
-                        "{name} found regex option(s) specified in both 'regex' and 'option' fields"
+                        "{name}: found regex option(s) specified in both 'regex' and 'option' fields"
                     ),
                 ));
             }

@@ -52,14 +52,22 @@ pub fn set_equals(arg: ExprArgument<'_>) -> Result<Expr> {
             ),
         ));
     }
-    for (at, arg) in args.iter().enumerate() {
-        if let Some(value) = arg.as_const()
-            && value.as_array().is_none()
-        {
-            return Err(no_set(5887502, at, value));
-        }
+    // MongoDB's optimiser looks at the constants from left to right.
+    let wrong = args
+        .iter()
+        .enumerate()
+        .take_while(|(_, arg)| arg.failure().is_none())
+        .find_map(|(at, arg)| {
+            let value = arg.as_const()?;
+            value
+                .as_array()
+                .is_none()
+                .then(|| no_set(5887502, at, value))
+        });
+    match wrong {
+        Some(error) if !arg.scope.keeps_failures() => Ok(Expr::Fails(error)),
+        _ => Ok(Expr::call(arg.name, args, same_set)),
     }
-    Ok(Expr::call(arg.name, args, same_set))
 }
 
 fn same_set<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {

@@ -40,7 +40,9 @@ pub fn coerce(value: ValueRef<'_>) -> Result<Cow<'_, str>> {
             .map(|decimal| decimal.to_string())
             .unwrap_or_default()
             .into(),
-        Type::Date => civil::iso_string(value.as_date().unwrap_or_default()).into(),
+        Type::Date => civil::checked_iso_string(value.as_date().unwrap_or_default())
+            .map_err(|error| error.caused("failed while coercing date to string"))?
+            .into(),
         Type::Timestamp => {
             // The format is that of C's `ctime`, without weekday and year.
             let (seconds, increment) = value.as_timestamp().unwrap_or_default();

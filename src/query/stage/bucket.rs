@@ -28,7 +28,7 @@ pub(super) fn parse(
         let given = option.value();
         match option.name() {
             "groupBy" => {
-                by = Some(expression(given, (40202, "$bucket", "an expression"))?);
+                by = Some(expression(given, (40202, "$bucket", "an expression", "."))?);
             }
             "boundaries" => boundaries = Some(parse_boundaries(option, context)?),
             "default" => default = Some(parse_default(given, context)?),
@@ -69,14 +69,14 @@ pub(super) fn parse(
 /// Returns the field `groupBy`, if it can be an expression. `wanted` holds the code, the stage and the wording of the error.
 pub(super) fn expression<'v>(
     given: ValueRef<'v>,
-    (code, stage, what): (i32, &str, &str),
+    (code, stage, what, end): (i32, &str, &str, &str),
 ) -> Result<ValueRef<'v>> {
     match is_expression(given) {
         true => Ok(given),
         false => Err(Error::location(
             code,
             format!(
-                "The {stage} 'groupBy' field must be defined as a $-prefixed path or {what}, but found: {given}."
+                "The {stage} 'groupBy' field must be defined as a $-prefixed path or {what}, but found: {given}{end}"
             ),
         )),
     }

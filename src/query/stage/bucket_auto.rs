@@ -56,7 +56,7 @@ pub(super) fn parse(
     for option in fields("$bucketAuto", object(value, 40240, words)?) {
         match option.name() {
             "groupBy" => {
-                let wanted = (40239, "$bucketAuto", "an expression object");
+                let wanted = (40239, "$bucketAuto", "an expression object", "");
                 let given = bucket::expression(option.value(), wanted)?;
                 by = Some(Expr::parse(given, context.scope)?);
             }

@@ -31,9 +31,12 @@ pub fn each_stage(
 /// Reports the mistake that MongoDB reports first: before it parses any stage, it checks the names of all stages, at any level,
 /// and the arguments of those that name collections.
 pub fn check_early(stages: Doc<'_>, context: &StageContext<'_>) -> Result<()> {
-    for stage in stages {
+    let specs = stages.iter().map(|stage| {
         let spec = stage.value.as_doc();
-        let spec = spec.ok_or_else(|| context.not_a_document(stage.value.ty()))?;
+        spec.ok_or_else(|| context.not_a_document(stage.value.ty()))
+    });
+    // All elements must be documents before the first name counts.
+    for spec in specs.collect::<Result<Vec<_>>>()? {
         let field = only_field(spec)?;
         let row = row_of(field.name())?;
         match (row.facts.early, row.status) {

@@ -119,9 +119,12 @@ pub(super) fn check_early(value: ValueRef<'_>, context: &StageContext<'_>) -> Re
 }
 
 fn object(value: ValueRef<'_>) -> Result<Doc<'_>> {
-    value
-        .as_doc()
-        .ok_or_else(|| Error::failed_to_parse("the $lookup stage specification must be an Object"))
+    value.as_doc().ok_or_else(|| {
+        Error::failed_to_parse(format!(
+            "the $lookup stage specification must be an object, but found {}",
+            value.ty().alias()
+        ))
+    })
 }
 
 /// Checks that a pipeline without a collection has rows of its own.

@@ -303,7 +303,7 @@ impl<'a> MergeOptions<'a> {
     /// Reads the argument and checks that it names a target, and modes that go together.
     fn read(value: ValueRef<'a>, context: &StageContext<'_>) -> Result<Self> {
         let given = Self::read_fields(value, context)?;
-        check_target(required(given.into.as_ref(), "$merge", "into")?)?;
+        check_target("$merge", required(given.into.as_ref(), "$merge", "into")?)?;
         let keeps = matches!(
             given.matched,
             Some(Matched::Mode(WhenMatched::KeepExisting | WhenMatched::Fail))

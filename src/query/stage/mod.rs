@@ -81,4 +81,4 @@ pub use sort::rows as sort;
 pub use sources::{CollectionName, Output, Report, Sink, SourceSpec, Sources};
 pub use stage_context::StageContext;
 pub use table::STAGES;
-pub use transform::{Transform, check_names};
+pub use transform::{Transform, check_documents, check_names};

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::args::{fields, object, required};
 use crate::error::{Code, Error, Result};
-use crate::names::{is_database, is_internal, is_system};
+use crate::names::{check_characters, is_database, is_internal, is_system};
 use crate::query::Survey;
 use crate::value::{Doc, ValueRef};
 
@@ -34,7 +34,7 @@ pub(super) fn parse(
             document_form(object(value, 16990, words)?)?
         }
     };
-    check_target(&into)?;
+    check_target("$out", &into)?;
     if is_internal(&into.db) && into.db != context.db {
         return Err(Error::location(
             31321,
@@ -81,12 +81,17 @@ fn document_form(spec: Doc<'_>) -> Result<(CollectionName, bool)> {
 }
 
 /// Checks that the namespace is valid.
-pub(super) fn check_target(into: &CollectionName) -> Result<()> {
+pub(super) fn check_target(stage: &str, into: &CollectionName) -> Result<()> {
     let CollectionName { db, coll } = into;
-    if !is_database(db) || coll.is_empty() || coll.starts_with('.') || coll.contains('\0') {
+    check_characters(coll)?;
+    if !is_database(db) || coll.is_empty() {
+        let place = match stage {
+            "$out" => format!(", {into}"),
+            _ => format!(": '{into}'"),
+        };
         return Err(Error::new(
             Code::InvalidNamespace,
-            format!("Invalid {{aggregate}} target namespace: '{into}'"),
+            format!("Invalid {stage} target namespace{place}"),
         ));
     }
     Ok(())

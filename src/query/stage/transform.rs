@@ -32,6 +32,16 @@ fn field_of(elem: Elem<'_>) -> Result<Elem<'_>> {
     only_field(stage.ok_or_else(|| stage_is_no_document(elem.value.ty()))?)
 }
 
+/// Checks that all stages are documents.
+pub fn check_documents(stages: Doc<'_>) -> Result<()> {
+    stages
+        .iter()
+        .try_for_each(|elem| match elem.value.as_doc() {
+            Some(_) => Ok(()),
+            None => Err(stage_is_no_document(elem.value.ty())),
+        })
+}
+
 /// Checks that each stage has a name that MongoDB knows, without looking at its argument.
 pub fn check_names(stages: Doc<'_>) -> Result<()> {
     stages

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use smallvec::{SmallVec, smallvec};
 
 use crate::error::{Error, Result};
-use crate::query::{Scope, Vars};
+use crate::query::{Scope, Vars, stage};
 use crate::value::{Doc, Millis, TS_FIELD, Type, Value, ValueRef};
 
 use super::array_filter::{self, ArrayFilters};
@@ -80,7 +80,8 @@ impl Update {
     /// Refuses what is neither a document nor a pipeline. Commands do that when they read their fields.
     pub fn check_form(update: ValueRef<'_>) -> Result<()> {
         match update.ty() {
-            Type::Document | Type::Array => Ok(()),
+            Type::Document => Ok(()),
+            Type::Array => stage::check_documents(Doc::new(update.data())),
             _ => Err(Error::failed_to_parse(
                 "Update argument must be either an object or an array",
             )),
@@ -93,6 +94,7 @@ impl Update {
         array_filters: Option<Doc<'_>>,
         scope: &Scope,
     ) -> Result<Self> {
+        Self::check_form(update)?;
         if let Some(stages) = update.as_array() {
             if array_filters.is_some_and(|filters| !filters.is_empty()) {
                 return Err(Error::failed_to_parse(
@@ -103,7 +105,6 @@ impl Update {
                 stages, scope,
             )?)));
         }
-        Self::check_form(update)?;
         let doc = update.as_doc().unwrap_or(Doc::EMPTY);
         let operators = doc
             .first()

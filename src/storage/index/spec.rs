@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::ttl::TS_FIELD;
-use crate::value::{Doc, DocBuf, DocBuilder, Path, ValueRef, key};
+use crate::value::{Doc, DocBuf, DocBuilder, Elem, Path, ValueRef, key};
 
 /// The name of the index on `_id`, which every collection has. It is a hash map. An ordered index of that name is added the
 /// first time that a query needs an order or a range of `_id`s.
@@ -94,31 +94,37 @@ impl IndexSpec {
         }
     }
 
-    /// Writes the specification as listIndexes shows it.
+    /// Writes the specification as listIndexes shows it, with the fields in mongod's order.
     pub fn describe(&self, out: &mut DocBuilder<'_>) {
         let shown = self.shown.as_doc();
         out.put_i32("v", shown.get("v").as_i32().unwrap_or(2))
             .put_doc("key", self.key.as_doc())
             .put_str("name", &self.name);
-        for (name, set) in [
-            ("unique", self.unique),
-            ("prepareUnique", self.prepare_unique),
-            ("sparse", self.sparse),
-            ("hidden", self.hidden),
-        ] {
-            if set {
-                out.put_bool(name, true);
-            }
+        let is_early = |elem: &Elem<'_>| elem.name() == "background";
+        for elem in shown.iter().filter(is_early) {
+            out.put(elem.name(), elem.value);
         }
+        put_set("unique", self.unique, out);
+        put_set("hidden", self.hidden, out);
         if let Some(partial) = &self.partial {
             out.put_doc("partialFilterExpression", partial.filter.as_doc());
         }
+        put_set("sparse", self.sparse, out);
         if let Some(seconds) = self.expire_after {
             out.put_i32("expireAfterSeconds", seconds);
         }
-        for elem in shown.iter().filter(|elem| elem.name() != "v") {
-            out.put(elem.name(), elem.value);
+        for elem in shown.iter() {
+            if elem.name() != "v" && !is_early(&elem) {
+                out.put(elem.name(), elem.value);
+            }
         }
+        put_set("prepareUnique", self.prepare_unique, out);
+    }
+}
+
+fn put_set(name: &str, is_set: bool, out: &mut DocBuilder<'_>) {
+    if is_set {
+        out.put_bool(name, true);
     }
 }
 

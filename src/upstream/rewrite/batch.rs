@@ -280,11 +280,11 @@ impl Batch<'_> {
         let modified = outcome.modified.or((self.name == "updates").then_some(0));
         let reply = DocBuf::build(|out| {
             out.put_i32("n", i32::try_from(outcome.n).unwrap_or(i32::MAX));
+            put_indexed("writeErrors", &outcome.errors, out);
             put_indexed("upserted", &outcome.upserted, out);
             if let Some(modified) = modified {
                 out.put_i32("nModified", i32::try_from(modified).unwrap_or(i32::MAX));
             }
-            put_indexed("writeErrors", &outcome.errors, out);
             const COUNTED: &[&str] = &["n", "nModified", "upserted", "writeErrors"];
             match last {
                 None => {

@@ -79,17 +79,8 @@ fn to_string(value: ValueRef<'_>, options: ConvertOptions) -> Option<Result<Valu
         Type::Bool => value.as_bool()?.to_string(),
         Type::ObjectId => binary::hex(&value.as_oid()?),
         Type::Date => {
-            let millis = value.as_date()?;
-            let year = civil::Civil::from_days(millis.div_euclid(civil::MILLIS_PER_DAY)).year;
-            if !(0..=9999).contains(&year) {
-                return Some(Err(Error::location(
-                    18537,
-                    format!(
-                        "Could not convert date to string: date component was outside the supported range of 0-9999: {year}"
-                    ),
-                )));
-            }
-            civil::iso_string(millis)
+            let text = civil::checked_iso_string(value.as_date()?);
+            return Some(text.map(|text| Value::string(&text)));
         }
         Type::Binary => {
             let (subtype, bytes) = value.as_binary()?;

@@ -1,5 +1,7 @@
 //! Converts between days and calendar dates for every moment that a BSON date can hold (proleptic Gregorian calendar).
 
+use crate::error::{Error, Result};
+
 pub const MILLIS_PER_DAY: i64 = 86_400_000;
 
 pub const MONTHS: [&str; 12] = [
@@ -117,6 +119,25 @@ pub fn iso_year_start(year: i64) -> i64 {
     }
     .to_days();
     fourth - (iso_weekday(fourth) - 1)
+}
+
+/// Checks that a year can be written with four digits.
+pub fn check_year(year: i64) -> Result<()> {
+    if (0..=9999).contains(&year) {
+        return Ok(());
+    }
+    Err(Error::location(
+        18537,
+        format!(
+            "Could not convert date to string: date component was outside the supported range of 0-9999: {year}"
+        ),
+    ))
+}
+
+/// Formats a moment as `2024-02-29T12:00:00.000Z`, if its year has four digits.
+pub fn checked_iso_string(millis: i64) -> Result<String> {
+    check_year(Civil::from_days(millis.div_euclid(MILLIS_PER_DAY)).year)?;
+    Ok(iso_string(millis))
 }
 
 /// Formats a moment as `2024-02-29T12:00:00.000Z`.

@@ -6,7 +6,7 @@ use super::super::Env;
 use super::super::args::{ExprArgument, eval_or, show, unrecognized};
 use super::super::node::{Expr, ExprOp};
 use super::super::text::string_val;
-use super::civil::{iso_week, iso_weekday};
+use super::civil::{check_year, iso_week, iso_weekday};
 use super::extract::sunday_week;
 use super::zone::{Local, Zone};
 use super::{ZoneArg, moment_or_null, operator};
@@ -90,17 +90,7 @@ fn check(format: &str, specifiers: &str) -> Result<()> {
 fn write(format: &str, local: &Local) -> Result<String> {
     let mut out = String::new();
     let mut letters = format.chars();
-    let year = |year: i64| {
-        if (0..=9999).contains(&year) {
-            return Ok(year);
-        }
-        Err(Error::location(
-            18537,
-            format!(
-                "Could not convert date to string: date component was outside the supported range of 0-9999: {year}"
-            ),
-        ))
-    };
+    let year = |year: i64| check_year(year).map(|()| year);
     let month = local.date.month_name();
     let minutes = local.offset / 60_000;
     let sign = if minutes < 0 { '-' } else { '+' };
