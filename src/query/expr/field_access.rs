@@ -1,12 +1,13 @@
 //! Access to one field by its exact name, even with dots and dollar signs: `$getField`, `$setField`, `$unsetField`.
 
-use super::Env;
 use super::args::{ExprArgument, found_unknown};
 use super::node::{Expr, ExprOp, OperatorFolding};
+use super::{Env, LiveValues, fuel};
 use crate::args::{ArgumentError, named_as};
 use crate::error::{Error, Result};
 use crate::query::Survey;
 use crate::value::{Doc, DocBuilder, Type, Val, Value, ValueRef, check_computed};
+use smallvec::SmallVec;
 
 #[derive(Debug)]
 struct GetField {
@@ -16,7 +17,7 @@ struct GetField {
 
 /// `$setField`, and `$unsetField`, which sets `$$REMOVE`.
 #[derive(Debug)]
-struct SetField {
+pub struct SetField {
     name: &'static str,
     field: Box<str>,
     input: Expr,
@@ -200,9 +201,28 @@ impl ExprOp for GetField {
 
 // === impl SetField ===
 
+impl SetField {
+    /// Returns the operators of which each is the input of the next, innermost first. This one is the last.
+    fn chain(&self) -> SmallVec<[&Self; 2]> {
+        let mut chain = SmallVec::new();
+        let mut next = Some(self);
+        while let Some(operator) = next {
+            chain.push(operator);
+            next = match &operator.input {
+                Expr::Op(input) => input.as_set_field(),
+                _ => None,
+            };
+        }
+        chain.reverse();
+        chain
+    }
+}
+
 impl ExprOp for SetField {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
-        let input = self.input.eval_in(env)?;
+        let chain = self.chain();
+        let input = chain.first().map_or(&self.input, |first| &first.input);
+        let input = input.eval_in(env)?;
         let input = input.as_ref();
         if input.is_nullish() {
             return Ok(Val::NULL);
@@ -213,25 +233,29 @@ impl ExprOp for SetField {
                 format!("{} requires 'input' to evaluate to type Object", self.name),
             ));
         };
-        let value = self.value.eval_in(env)?;
-        let value = value.as_ref();
-        let mut bytes = Vec::with_capacity(doc.bytes().len() + value.data().len() + 16);
-        let mut out = DocBuilder::begin(&mut bytes);
-        let mut found = false;
-        for elem in doc {
-            if elem.name() == &*self.field {
-                found = true;
-                out.put(&self.field, value);
-            } else {
-                out.put(elem.name(), elem.value);
+        let values = LiveValues::eval(chain.iter().map(|operator| &operator.value), env)?;
+        // A field that is removed and set again keeps its place, so a missing value stays until the end.
+        let mut fields: Vec<_> = doc.iter().map(|elem| (elem.name(), elem.value)).collect();
+        for (operator, value) in chain.iter().zip(values.iter()) {
+            fuel::spend(fields.len() as u64)?;
+            let name = &*operator.field;
+            match fields.iter_mut().find(|field| field.0 == name) {
+                Some(field) => field.1 = value.as_ref(),
+                None => fields.push((name, value.as_ref())),
             }
         }
-        if !found {
-            out.put(&self.field, value);
+        let mut bytes = Vec::with_capacity(doc.bytes().len() + 16);
+        let mut out = DocBuilder::begin(&mut bytes);
+        for (name, value) in fields {
+            out.put(name, value);
         }
         check_computed(out.len())?;
         out.end();
         Ok(Val::Own(Value::document(bytes)))
+    }
+
+    fn as_set_field(&self) -> Option<&SetField> {
+        Some(self)
     }
 
     fn optimised(&self) -> OperatorFolding {

@@ -4,6 +4,7 @@ use std::cell::OnceCell;
 use std::fmt;
 use std::sync::Arc;
 
+use super::field_access::SetField;
 use super::{Env, FieldPath, fuel};
 use crate::error::{Code, Error, Result};
 use crate::interrupt;
@@ -63,6 +64,11 @@ pub trait ExprOp: fmt::Debug + Send + Sync {
     /// Returns what MongoDB's optimiser does with the operator if its parts are constant.
     fn optimised(&self) -> OperatorFolding {
         OperatorFolding::Whole
+    }
+
+    /// Returns a `$setField`, which shares its document with a `$setField` around it.
+    fn as_set_field(&self) -> Option<&SetField> {
+        None
     }
 
     /// Returns whether equal input gives equal output. Only `$rand` returns false.
