@@ -166,8 +166,19 @@ pub fn without_null_elements(value: Bson) -> Bson {
     fields.collect::<Document>().into()
 }
 
-/// Removes fields that are null from rows.
+/// Removes fields that are null from rows, and documents that are empty then.
 pub fn without_nulls(value: Bson) -> Bson {
+    fn inside(fields: Document) -> Document {
+        let fields = fields.into_iter().filter_map(|(name, value)| match value {
+            Bson::Null => None,
+            Bson::Document(inner) => {
+                let inner = inside(inner);
+                (!inner.is_empty()).then(|| (name, inner.into()))
+            }
+            other => Some((name, other)),
+        });
+        fields.collect()
+    }
     let Bson::Document(mut reply) = value else {
         return value;
     };
@@ -175,11 +186,7 @@ pub fn without_nulls(value: Bson) -> Bson {
         for batch in ["firstBatch", "nextBatch"] {
             for row in cursor.get_array_mut(batch).into_iter().flatten() {
                 if let Bson::Document(fields) = row {
-                    let fields = std::mem::take(fields).into_iter();
-                    *row = fields
-                        .filter(|(_, value)| *value != Bson::Null)
-                        .collect::<Document>()
-                        .into();
+                    *row = inside(std::mem::take(fields)).into();
                 }
             }
         }
