@@ -61,6 +61,10 @@ fn wants_range(node: &FilterNode) -> Result<bool> {
             Test::Regex(_) => true,
             _ => false,
         },
+        FilterNode::Expr(expr) => expr
+            .ordered
+            .iter()
+            .any(|order| order.path.as_str() == ID_FIELD),
         _ => false,
     })
 }

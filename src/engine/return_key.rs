@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::access::Walk;
-use super::plan::{AccessPath, KeyRange, ScanDirection};
+use super::plan::{AccessPath, KeyRange, ScanDirection, SkipBounds};
 use crate::error::Result;
 use crate::query::stage::{self, Rows};
 use crate::storage::index::{ID_INDEX, IndexSpec};
@@ -13,6 +13,8 @@ use crate::value::{Doc, DocBuf, DocBuilder, ValueRef, keys};
 pub struct FoundBy {
     spec: Arc<IndexSpec>,
     ranges: Vec<KeyRange>,
+    /// The bounds that decide within the ranges.
+    skip: Option<Arc<SkipBounds>>,
     descending: bool,
 }
 
@@ -41,11 +43,13 @@ pub fn indexes(walk: &Walk) -> Vec<FoundBy> {
                 }),
             )),
             ranges: Vec::new(),
+            skip: None,
             descending: false,
         }),
         AccessPath::IndexScan(scan) => Some(FoundBy {
             spec: Arc::clone(&scan.spec),
             ranges: scan.ranges.clone(),
+            skip: scan.skip.clone(),
             descending: scan.direction == ScanDirection::Backward,
         }),
         _ => None,
@@ -73,13 +77,17 @@ impl FoundBy {
                     range.lower.as_slice() <= bytes.as_slice()
                         && bytes.as_slice() < range.upper.as_slice()
                 });
+            let is_skipped = self.skip.as_ref().is_some_and(|skip| {
+                let target = skip.target(&bytes, ScanDirection::Forward);
+                target.is_some()
+            });
             let earlier = first
                 .as_ref()
                 .is_none_or(|(known, _)| match self.descending {
                     false => bytes < *known,
                     true => bytes > *known,
                 });
-            if is_in_ranges && earlier {
+            if is_in_ranges && !is_skipped && earlier {
                 first = Some((bytes, found.values.to_vec()));
             }
         })?;

@@ -13,9 +13,12 @@
 //! The body of a negative number is complemented, and so is a whole descending key. Values that compare equal have the same
 //! bytes.
 
+mod length;
+
 use std::cell::Cell;
 
 use super::{Decimal, Doc, Num, Type, ValueRef};
+pub use length::length;
 
 const MIN_KEY: u8 = 0x08;
 const UNDEFINED: u8 = 0x10;
@@ -384,6 +387,16 @@ mod tests {
             let order = compare(a.as_ref(), b.as_ref());
             prop_assert_eq!(key(&a, false).cmp(&key(&b, false)), order);
             prop_assert_eq!(key(&a, true).cmp(&key(&b, true)), order.reverse());
+        }
+
+        /// The length of a key is known from the key, whatever follows.
+        #[test]
+        fn lengths_of_keys(a in values(), b in values(), down: bool) {
+            let mut bytes = key(&a, down);
+            let expected = bytes.len();
+            encode(b.as_ref(), !down, &mut bytes);
+            prop_assert_eq!(length(&bytes, down), Some(expected));
+            prop_assert_eq!(length(&bytes[..expected - 1], down), None);
         }
 
         /// No key is a prefix of another, so compound keys compare part by part.

@@ -9,9 +9,9 @@ use smallvec::SmallVec;
 use super::offer::{DocumentTest, OnFound, cost};
 use super::{SlicePace, Walk, WalkPosition};
 use crate::effort::Effort;
-use crate::engine::plan::{AccessPath, IndexScan, KeyRange, ScanDirection};
+use crate::engine::plan::{AccessPath, IndexScan, KeyRange, ScanDirection, SkipBounds};
 use crate::error::{Code, Error, Result};
-use crate::storage::index::{Entry, split};
+use crate::storage::index::{Entry, Index, split};
 use crate::storage::{RecordId, Stored, View};
 
 /// The largest number of documents that an index scan fetches together.
@@ -26,10 +26,21 @@ struct InOrder<'v, A: Iterator, B: Iterator> {
     descending: bool,
 }
 
+/// Why a walk does not reach the end of a range.
+enum WalkStop<'e> {
+    /// The slice is over behind this entry, if it has read any.
+    SliceEnd(Option<&'e [u8]>),
+    /// An entry is outside of the bounds of a later field. The walk goes on here: entries are longer than this position, so
+    /// none is equal to it.
+    Outside(Entry),
+}
+
 /// The state of one slice's walk through an index.
 struct IndexSlice<'w> {
     seen: &'w mut Option<HashSet<u64>>,
     effort: &'w mut Effort,
+    skip: Option<&'w SkipBounds>,
+    direction: ScanDirection,
     /// The number of entries that the slice may still read.
     left: usize,
     /// The number of documents to fetch together next. It starts small, since the client may want no more.
@@ -56,13 +67,17 @@ impl Walk {
             // matching document, so the walk reads all entries. Entries behind a field that was fixed to one value now come
             // in another order.
             scan.ranges = vec![KeyRange::everything()];
+            scan.skip = None;
             test.exact = false;
             if std::mem::take(&mut self.in_order) {
                 return Ok(SlicePace::Unordered);
             }
         }
         let IndexScan {
-            ranges, direction, ..
+            ranges,
+            skip,
+            direction,
+            ..
         } = &*scan;
         if !index.multikey.is_empty() {
             // A write may have made the index multikey since the walk began. Then a document has several keys, and the
@@ -81,6 +96,8 @@ impl Walk {
         let mut slice = IndexSlice {
             seen: &mut self.seen,
             effort: &mut self.effort,
+            skip: skip.as_deref(),
+            direction: *direction,
             left: test.chunk,
             fetch: 2,
         };
@@ -90,9 +107,12 @@ impl Walk {
                 self.position = WalkPosition::Entry(at, last);
                 return Ok(SlicePace::More);
             }
-            let stopped = if *direction == ScanDirection::Backward {
+            let range = match direction {
+                ScanDirection::Forward => &ranges[at],
                 // A backward scan walks the ranges from the last to the first.
-                let range = &ranges[ranges.len() - 1 - at];
+                ScanDirection::Backward => &ranges[ranges.len() - 1 - at],
+            };
+            let stopped = if *direction == ScanDirection::Backward {
                 let below = last.as_deref().unwrap_or(&range.upper);
                 let present = index.down(&range.lower, below);
                 match &changed {
@@ -105,7 +125,6 @@ impl Walk {
                     }
                 }
             } else {
-                let range = &ranges[at];
                 let from = match &last {
                     Some(last) => Bound::Excluded(last.as_slice()),
                     None => Bound::Included(range.lower.as_slice()),
@@ -123,10 +142,21 @@ impl Walk {
                     }
                 }
             };
-            if let ControlFlow::Break(entry) = stopped {
-                let behind = entry.map(Entry::from_slice);
-                self.position = WalkPosition::Entry(at, behind.or(last));
-                return Ok(SlicePace::More);
+            match stopped {
+                ControlFlow::Continue(()) => {
+                    let reads_behind =
+                        skip.is_some() && reads_behind(index, range, *direction, last.as_deref());
+                    slice.effort.keys += u64::from(reads_behind);
+                }
+                ControlFlow::Break(WalkStop::Outside(target)) => {
+                    last = Some(target);
+                    continue;
+                }
+                ControlFlow::Break(WalkStop::SliceEnd(entry)) => {
+                    let behind = entry.map(Entry::from_slice);
+                    self.position = WalkPosition::Entry(at, behind.or(last));
+                    return Ok(SlicePace::More);
+                }
             }
             // Finding that a range is empty takes about as long as reading an entry.
             slice.left = slice.left.saturating_sub(1);
@@ -134,6 +164,26 @@ impl Walk {
             last = None;
         }
         Ok(SlicePace::End)
+    }
+}
+
+/// Returns whether a scan that skips entries meets one behind the range, and so finds that the range is over. This entry
+/// counts as read, as in MongoDB. `last` is where the scan went on.
+fn reads_behind(
+    index: &Index,
+    range: &KeyRange,
+    direction: ScanDirection,
+    last: Option<&[u8]>,
+) -> bool {
+    match direction {
+        ScanDirection::Forward => {
+            let mut behind = index.up(Bound::Included(&range.upper), &[0xff]);
+            last.is_none_or(|last| last < &range.upper[..]) && behind.next().is_some()
+        }
+        ScanDirection::Backward => {
+            let mut behind = index.down(&[0], &range.lower);
+            last.is_none_or(|last| last > &range.lower[..]) && behind.next().is_some()
+        }
     }
 }
 
@@ -185,13 +235,13 @@ where
 // === impl IndexSlice ===
 
 impl IndexSlice<'_> {
-    /// Offers the documents of these entries. At the end of the slice it breaks with the last entry that it read, if any.
+    /// Offers the documents of these entries.
     fn walk<'e, F: OnFound>(
         &mut self,
         view: &View<'_>,
         mut entries: impl Iterator<Item = &'e [u8]>,
         test: &mut DocumentTest<'_, F>,
-    ) -> Result<ControlFlow<Option<&'e [u8]>>> {
+    ) -> Result<ControlFlow<WalkStop<'e>>> {
         let mut current = None;
         let mut batch: SmallVec<[&[u8]; MAX_FETCH]> = SmallVec::new();
         let mut ids: SmallVec<[RecordId; MAX_FETCH]> = SmallVec::new();
@@ -199,18 +249,25 @@ impl IndexSlice<'_> {
         while self.left > 0 {
             batch.clear();
             ids.clear();
+            let mut outside = None;
             for entry in entries.by_ref().take(self.fetch.min(self.left)) {
+                outside = self
+                    .skip
+                    .and_then(|skip| skip.target(entry, self.direction));
+                if outside.is_some() {
+                    break;
+                }
                 batch.push(entry);
                 ids.push(split(entry).1);
             }
-            if batch.is_empty() {
+            if batch.is_empty() && outside.is_none() {
                 return Ok(ControlFlow::Continue(()));
             }
             self.fetch = MAX_FETCH.min(self.fetch * 4);
             view.get_several(&ids, &mut found);
             for ((&entry, &id), &stored) in batch.iter().zip(&ids).zip(&found) {
                 if self.left == 0 {
-                    return Ok(ControlFlow::Break(current));
+                    return Ok(ControlFlow::Break(WalkStop::SliceEnd(current)));
                 }
                 self.left -= 1;
                 current = Some(entry);
@@ -223,10 +280,19 @@ impl IndexSlice<'_> {
                 }
                 self.effort.documents += 1;
                 if test.offer(id, stored)?.is_break() {
-                    return Ok(ControlFlow::Break(current));
+                    return Ok(ControlFlow::Break(WalkStop::SliceEnd(current)));
                 }
             }
+            if let Some(target) = outside
+                && self.left > 0
+            {
+                self.left -= 1;
+                self.effort.keys += 1;
+                return Ok(ControlFlow::Break(WalkStop::Outside(Entry::from_vec(
+                    target,
+                ))));
+            }
         }
-        Ok(ControlFlow::Break(current))
+        Ok(ControlFlow::Break(WalkStop::SliceEnd(current)))
     }
 }

@@ -12,7 +12,7 @@ use crate::{
     error::Result,
     interrupt,
     query::{
-        filter::{CompareOp, Comparison, Members, Test, TypeSet},
+        filter::{CompareOp, Comparison, FieldOrder, Members, Test, TypeSet},
         pattern::Pattern,
     },
     value::{Doc, Type, Value, ValueRef},
@@ -270,6 +270,21 @@ fn of_comparison(comparison: &Comparison, path_facts: PathFacts) -> Result<Optio
         false => Interval::new(end, highest),
     };
     range(vec![interval]).map(Some)
+}
+
+/// Returns the keys of the values that compare like this, if no document has an array on the path. A missing field, which is
+/// less than null, has the key of null.
+pub fn of_order(order: &FieldOrder) -> Result<PathBounds> {
+    let value = order.value.as_ref();
+    let is_strict = matches!(order.op, CompareOp::Lt | CompareOp::Gt);
+    let is_less_than_null = order.op == CompareOp::Lt && value.ty() == Type::Null;
+    let end = IntervalEnd::new(value, !is_strict || is_less_than_null);
+    let interval = match order.op {
+        CompareOp::Lt | CompareOp::Lte => Interval::new(lowest(), end),
+        CompareOp::Gt | CompareOp::Gte => Interval::new(end, highest()),
+        CompareOp::Eq => Interval::point(value),
+    };
+    range(vec![interval])
 }
 
 /// Returns the keys of arrays on one side of an array. The key is the first element of such an array, which is on the same

@@ -1,10 +1,11 @@
 //! Rating what each index can do for a query, and choosing the best.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::{
     AccessPath, ExplainedAccess, ExplainedIndex, Facts, Hint, IndexFacts, IndexScan, Plan,
-    ScanDirection, SortKey,
+    ScanDirection, SkipBounds, SortKey,
     bounds::BoundKind,
     hint::Hinted,
     id_point::{ID_FIELD, id_values},
@@ -227,7 +228,7 @@ struct IndexCandidate<'i> {
     index: &'i IndexFacts,
     /// One entry per field of the index.
     bounds: Vec<Option<Rc<FieldBounds>>>,
-    /// How many of the fields narrow the scan.
+    /// How many of the fields make the ranges.
     used: usize,
     order: Option<ScanDirection>,
 }
@@ -242,6 +243,8 @@ struct Score {
     points: usize,
     sorted: bool,
     ranges: usize,
+    /// The fields behind the ranges whose bounds let the scan skip entries.
+    skipping: usize,
     wide: usize,
     /// An index with fewer fields is smaller.
     short: std::cmp::Reverse<usize>,
@@ -290,6 +293,7 @@ fn candidate<'i>(
         points: 3 * count(BoundKind::Point) + 2 * count(BoundKind::Points),
         sorted: order.is_some() && !sort.is_empty(),
         ranges: count(BoundKind::Range),
+        skipping: bounds.iter().skip(used).flatten().count(),
         wide: count(BoundKind::Wide),
         short: std::cmp::Reverse(index.spec.paths.len()),
     };
@@ -371,9 +375,18 @@ impl IndexCandidate<'_> {
         sort: &[SortKey<'_>],
     ) -> Result<Plan<'f>> {
         let given = self.bounds.get(..self.used).unwrap_or_default();
-        let ranges = ranges::ranges(&self.index.spec.descending, given)?;
+        let descending = &self.index.spec.descending;
+        let mut ranges = ranges::ranges(descending, given)?;
+        let skip = SkipBounds::of(descending, &self.bounds, self.used)?;
+        if let Some(skip) = &skip {
+            interrupt::tick_each(&ranges)?;
+            match skip.is_empty() {
+                true => ranges.clear(),
+                false => ranges.iter_mut().for_each(|range| skip.narrow(range)),
+            }
+        }
         let mut used: Vec<usize> = Vec::new();
-        for field in given.iter().flatten() {
+        for field in self.bounds.iter().flatten() {
             interrupt::tick_each(&field.parts)?;
             used.extend_from_slice(&field.parts);
         }
@@ -396,6 +409,7 @@ impl IndexCandidate<'_> {
                 number: self.index.number,
                 spec: self.index.spec.clone(),
                 ranges,
+                skip: skip.map(Arc::new),
                 direction,
                 multikey: self.index.multikey.clone(),
             }),

@@ -22,6 +22,7 @@ mod implies;
 mod interval;
 mod predicates;
 mod ranges;
+mod skip;
 mod summary;
 #[cfg(test)]
 mod tests;
@@ -32,6 +33,7 @@ pub use explain::winning_plan;
 pub use hint::Hint;
 pub(super) use id_point::has_one_key;
 pub use id_point::{id_equality, plain_id};
+pub use skip::SkipBounds;
 pub use summary::PlanSummary;
 
 use std::rc::Rc;
@@ -113,6 +115,8 @@ pub struct IndexScan {
     pub spec: Arc<IndexSpec>,
     /// Disjoint and ascending. A backward scan starts with the last one.
     pub ranges: Vec<KeyRange>,
+    /// Bounds of further fields, for the entries within the ranges.
+    pub skip: Option<Arc<SkipBounds>>,
     pub direction: ScanDirection,
     /// The arrays on the paths of the index when the ranges were made.
     pub multikey: MultikeyPaths,
@@ -196,18 +200,20 @@ impl<'f> Plan<'f> {
 impl AccessPath {
     /// Returns the number of bytes that this takes. A filter may name a million keys.
     pub fn size(&self) -> usize {
-        let key = |key: &Vec<u8>| size_of::<Vec<u8>>() + key.capacity();
         match self {
             Self::CollScan(_) | Self::Nothing => 0,
-            Self::Ids(ids) => ids.iter().map(key).sum(),
-            Self::IndexScan(scan) => scan
-                .ranges
-                .iter()
-                .map(|range| key(&range.lower) + key(&range.upper))
-                .sum(),
+            Self::Ids(ids) => ids.iter().map(key_size).sum(),
+            Self::IndexScan(scan) => {
+                let skip = scan.skip.as_ref().map_or(0, |skip| skip.size());
+                scan.ranges.iter().map(KeyRange::size).sum::<usize>() + skip
+            }
             Self::Union(accesses) => accesses.iter().map(Self::size).sum(),
         }
     }
+}
+
+fn key_size(key: &Vec<u8>) -> usize {
+    size_of::<Vec<u8>>() + key.capacity()
 }
 
 // === impl IndexScan ===
@@ -219,6 +225,7 @@ impl IndexScan {
             number: index.number,
             spec: index.spec,
             ranges: vec![range],
+            skip: None,
             direction: ScanDirection::Forward,
             multikey: index.multikey,
         }
@@ -228,8 +235,8 @@ impl IndexScan {
 impl PartialEq for IndexScan {
     fn eq(&self, other: &Self) -> bool {
         // The number identifies the index, so the other fields need no comparison.
-        (self.number, &self.ranges, self.direction)
-            == (other.number, &other.ranges, other.direction)
+        (self.number, &self.ranges, &self.skip, self.direction)
+            == (other.number, &other.ranges, &other.skip, other.direction)
     }
 }
 
@@ -238,6 +245,10 @@ impl Eq for IndexScan {}
 // === impl KeyRange ===
 
 impl KeyRange {
+    fn size(&self) -> usize {
+        key_size(&self.lower) + key_size(&self.upper)
+    }
+
     /// Returns the range that holds every entry of an index: keys begin with bytes well inside it.
     pub fn everything() -> Self {
         Self {

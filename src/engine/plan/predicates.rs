@@ -8,7 +8,7 @@ use super::bounds::{self, BoundKind, PathBounds, PathFacts};
 use crate::{
     error::Result,
     interrupt,
-    query::filter::{CompareOp, Comparison, FieldTest, FilterNode, Test},
+    query::filter::{CompareOp, Comparison, FieldOrder, FieldTest, FilterNode, Test},
     value::{ArrayParts, Path, Type},
 };
 
@@ -39,6 +39,8 @@ pub enum PredicateTest<'f> {
     Not(&'f Test),
     /// Some element passes all of these.
     Element(&'f [FilterNode]),
+    /// The value compares like this in an expression.
+    Order(&'f FieldOrder),
 }
 
 // === impl Predicate ===
@@ -52,6 +54,9 @@ impl Predicate<'_> {
         match self.test {
             PredicateTest::Is(test) => bounds::of_test(test, path_facts),
             PredicateTest::Not(test) => bounds::of_negation(test, path_facts),
+            // An expression compares an array as a whole, and the index holds its elements.
+            PredicateTest::Order(order) if !multikey => bounds::of_order(order).map(Some),
+            PredicateTest::Order(_) => Ok(None),
             PredicateTest::Element(_) if path_facts.digits => Ok(None),
             PredicateTest::Element(nodes) => {
                 // One element has one key, so the bounds of several tests can be intersected.
@@ -74,6 +79,7 @@ impl Predicate<'_> {
             PredicateTest::Is(test) => needs_field(test),
             PredicateTest::Not(test) => !multikey && equals_missing(test),
             PredicateTest::Element(_) => true,
+            PredicateTest::Order(order) => matches!(order.op, CompareOp::Gt | CompareOp::Gte),
         }
     }
 }
@@ -314,6 +320,9 @@ impl<'f> FoundPredicates<'f> {
             FilterNode::Expr(expr) => {
                 for node in &expr.implied {
                     self.add(node, part, false)?;
+                }
+                for order in &expr.ordered {
+                    self.push(&order.path, PredicateTest::Order(order), part, false);
                 }
             }
             FilterNode::Not(inner) => {

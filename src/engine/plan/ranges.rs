@@ -10,12 +10,12 @@ use super::{
 };
 use crate::{error::Result, interrupt};
 
-/// The largest number of ranges. `$in` on several fields multiplies them. Beyond the limit the filter tests the later
-/// fields.
+/// The largest number of ranges. `$in` on several fields multiplies them. Beyond the limit the scan skips the keys that
+/// the later fields exclude.
 const MAX_RANGES: usize = 1000;
 
-/// Returns how many leading fields narrow the scan of an index with these bounds. A further field narrows it only if all
-/// fields before it are points.
+/// Returns how many leading fields make the ranges of an index with these bounds. A further field does only if all fields
+/// before it are points. Otherwise the scan skips what it excludes.
 pub fn narrowing(bounds: &[Option<Rc<FieldBounds>>]) -> Result<usize> {
     let mut prefixes = 1_usize;
     let mut used = 0;
@@ -94,7 +94,7 @@ fn joined(prefix: &[u8], end: &IntervalEnd, descending: bool) -> Vec<u8> {
     bytes
 }
 
-fn range(prefix: &[u8], interval: &Interval, descending: bool) -> KeyRange {
+pub(super) fn range(prefix: &[u8], interval: &Interval, descending: bool) -> KeyRange {
     let (first, last) = if descending {
         (&interval.high, &interval.low)
     } else {
@@ -112,7 +112,7 @@ fn range(prefix: &[u8], interval: &Interval, descending: bool) -> KeyRange {
 
 /// Returns the first bytes behind everything that begins with `prefix`. Keys never begin with 0xff, so such bytes always
 /// exist.
-fn after(prefix: &[u8]) -> Vec<u8> {
+pub(super) fn after(prefix: &[u8]) -> Vec<u8> {
     let mut bytes = prefix.to_vec();
     while let Some(byte) = bytes.pop() {
         if let Some(next) = byte.checked_add(1) {

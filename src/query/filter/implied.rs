@@ -1,8 +1,8 @@
 //! What an `$expr` implies about single fields, so that the planner can look for them in an index.
 //!
 //! `{$expr: {$eq: ["$a", 5]}}` is true only of documents that `{a: 5}` matches, too. The reverse does not hold: an element of
-//! an array equals 5 in a filter and not in an expression. So an implied condition gives bounds and decides nothing. As in
-//! MongoDB, comparisons by order imply nothing here: an expression compares values of different types, and a filter does not.
+//! an array equals 5 in a filter and not in an expression. So an implied condition gives bounds and decides nothing.
+//! Comparisons by order imply no condition of a filter, which compares values of one type only. They are kept apart.
 
 use super::{CompareOp, Comparison, Filter, FilterNode, Members, Test};
 use crate::query::{Expr, Vars};
@@ -16,8 +16,19 @@ pub struct ExprTest {
     pub written: Value,
     /// The equalities of fields that are true of every document that passes.
     pub implied: Vec<FilterNode>,
+    /// The comparisons of fields by order that are true of every document that passes.
+    pub ordered: Vec<FieldOrder>,
     /// The values of variables would imply more.
     names_variables: bool,
+}
+
+/// A comparison of a field with a constant in the order of all values: an array counts as a whole, and a missing field is
+/// less than null.
+#[derive(Debug, Clone)]
+pub struct FieldOrder {
+    pub path: Path,
+    pub op: CompareOp,
+    pub value: Value,
 }
 
 // === impl ExprTest ===
@@ -30,6 +41,7 @@ impl ExprTest {
             expr,
             written,
             implied: found.implied,
+            ordered: found.ordered,
             names_variables: found.names_variables,
         }
     }
@@ -39,6 +51,7 @@ impl ExprTest {
         found.search(&self.expr, Some(vars));
         Self {
             implied: found.implied,
+            ordered: found.ordered,
             ..self.clone()
         }
     }
@@ -70,6 +83,7 @@ impl Filter {
 #[derive(Default)]
 struct Found {
     implied: Vec<FilterNode>,
+    ordered: Vec<FieldOrder>,
     names_variables: bool,
 }
 
@@ -79,6 +93,7 @@ impl Found {
     fn search(&mut self, expr: &Expr, vars: Option<&Vars>) {
         let Expr::Call(call) = expr else { return };
         match (call.name, &*call.args) {
+            ("$or", [only]) => self.search(only, vars),
             ("$and", parts) => parts.iter().for_each(|part| self.search(part, vars)),
             ("$eq", [Expr::Field(path), other] | [other, Expr::Field(path)]) => {
                 if let Some(value) = self.value(other, vars).filter(|value| is_single(*value)) {
@@ -95,7 +110,30 @@ impl Found {
                     self.add(path.path(), Test::In(Members::of(values)));
                 }
             }
+            (name, [Expr::Field(path), other]) => self.search_order(name, path.path(), other, vars),
+            (name, [other, Expr::Field(path)]) => {
+                self.search_order(reversed(name), path.path(), other, vars);
+            }
             _ => {}
+        }
+    }
+
+    fn search_order(&mut self, name: &str, path: &Path, other: &Expr, vars: Option<&Vars>) {
+        let op = match name {
+            "$gt" => CompareOp::Gt,
+            "$gte" => CompareOp::Gte,
+            "$lt" => CompareOp::Lt,
+            "$lte" => CompareOp::Lte,
+            _ => return,
+        };
+        if let Some(value) = self.value(other, vars).filter(|value| is_single(*value))
+            && path.first() != TS_FIELD
+        {
+            self.ordered.push(FieldOrder {
+                path: path.clone(),
+                op,
+                value: value.to_value(),
+            });
         }
     }
 
@@ -115,6 +153,17 @@ impl Found {
         if path.first() != TS_FIELD {
             self.implied.push(FilterNode::field(path.as_str(), test));
         }
+    }
+}
+
+/// Returns the operator for the same comparison with its operands exchanged.
+fn reversed(name: &str) -> &str {
+    match name {
+        "$gt" => "$lt",
+        "$gte" => "$lte",
+        "$lt" => "$gt",
+        "$lte" => "$gte",
+        other => other,
     }
 }
 
@@ -143,7 +192,7 @@ mod tests {
     use super::*;
     use crate::query::Scope;
     use crate::value::{DocBuf, Millis};
-    use bson::{Document, doc};
+    use bson::{Bson, Document, doc};
 
     fn implied(filter: &Filter) -> Vec<String> {
         let FilterNode::Expr(expr) = filter.root() else {
@@ -188,6 +237,42 @@ mod tests {
             let filter = parsed(expr.clone(), &Scope::new());
             assert_eq!(implied(&filter), expected, "{expr}");
             assert!(filter.bound(&Vars::at(Millis(0))).is_none());
+        }
+    }
+
+    #[test]
+    fn comparisons_by_order_are_kept() {
+        for (expr, expected) in [
+            (doc! {"$gt": ["$a.b", 5]}, vec!["a.b Gt 5"]),
+            (doc! {"$gt": [5, "$a"]}, vec!["a Lt 5"]),
+            (
+                doc! {"$and": [{"$gte": ["$a", "x"]}, {"$lte": ["$a", Bson::Null]}]},
+                vec!["a Gte \"x\"", "a Lte null"],
+            ),
+            (doc! {"$lt": ["$a", [5]]}, vec![]),
+            (doc! {"$lt": ["$a", "$b"]}, vec![]),
+            (doc! {"$lt": ["$_ts", 5]}, vec![]),
+            (doc! {"$ne": ["$a", 5]}, vec![]),
+            (doc! {"$or": [{"$lt": ["$a", 5]}]}, vec!["a Lt 5"]),
+            (
+                doc! {"$or": [{"$lt": ["$a", 5]}, {"$gt": ["$a", 8]}]},
+                vec![],
+            ),
+        ] {
+            let filter = parsed(expr.clone(), &Scope::new());
+            let FilterNode::Expr(test) = filter.root() else {
+                panic!("{expr}: {filter:?}");
+            };
+            let shown = |order: &FieldOrder| {
+                format!(
+                    "{} {:?} {}",
+                    order.path.as_str(),
+                    order.op,
+                    order.value.as_ref()
+                )
+            };
+            let found: Vec<String> = test.ordered.iter().map(shown).collect();
+            assert_eq!(found, expected, "{expr}");
         }
     }
 

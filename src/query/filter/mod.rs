@@ -37,7 +37,7 @@ mod types;
 
 pub use bits::Bits;
 pub use compare::{CompareOp, Comparison};
-pub use implied::ExprTest;
+pub use implied::{ExprTest, FieldOrder};
 pub use members::Members;
 pub use modulo::Modulo;
 pub use schema::Schema;

@@ -1,10 +1,10 @@
 //! Where a key ends: how readers of a compound key come to its later fields without decoding the values.
 
+use super::{ARRAY, FALSE, MAX_KEY, MIN_KEY, NAN, NULL, TRUE, UNDEFINED};
 use super::{
     BINARY, CODE, CODE_WITH_SCOPE, DATE, DB_POINTER, DOCUMENT, NEGATIVE, OBJECT_ID, POSITIVE,
     REGEX, TEXT, TIMESTAMP,
 };
-use super::{ARRAY, FALSE, MAX_KEY, MIN_KEY, NAN, NULL, TRUE, UNDEFINED};
 
 /// Returns the length of the key with which these bytes begin. Returns `None` if they do not begin with a whole key.
 pub fn length(bytes: &[u8], descending: bool) -> Option<usize> {

@@ -184,9 +184,14 @@ impl Dice {
             .collect();
         match self.roll(24) {
             0 => {
-                let name = self.pick(&["$eq", "$gte", "$lt"]);
+                let name = self.pick(&["$eq", "$gte", "$lt", "$lte", "$gt"]);
                 let path = self.pick(&["$a", "$b", "$a.b"]);
-                query.insert("$expr", doc! {name: [path, self.roll(4) as i32]});
+                let value = doc! {"$literal": self.constant()};
+                let operands = match self.roll(3) {
+                    0 => bson::bson!([value, path]),
+                    _ => bson::bson!([path, value]),
+                };
+                query.insert("$expr", doc! {name: operands});
             }
             1 => {
                 let ty = self.pick(&["number", "string", "object", "array"]);

@@ -105,6 +105,7 @@ impl World {
                 entries
                     .iter()
                     .filter(|(bytes, _)| *bytes >= range.lower && *bytes < range.upper)
+                    .filter(|(bytes, _)| is_inside(scan, entries, bytes))
             })
             .map(|(_, at)| *at)
             .collect();
@@ -115,14 +116,36 @@ impl World {
     }
 }
 
-/// Counts of plans: those that read an index, those of them that were exact and found something, and those that used a
-/// unique or a hinted index.
+/// Returns whether the bounds of later fields allow an entry. Checks that the scan skips no such entry when it meets one
+/// that they do not allow, and that it comes forward.
+fn is_inside(scan: &IndexScan, entries: &[(Vec<u8>, usize)], bytes: &[u8]) -> bool {
+    let Some(skip) = &scan.skip else { return true };
+    let target = |entry: &[u8]| skip.target(entry, scan.direction);
+    let Some(next) = target(bytes) else {
+        return true;
+    };
+    let is_skipped = |entry: &[u8]| match scan.direction {
+        ScanDirection::Forward => entry >= bytes && entry < next.as_slice(),
+        ScanDirection::Backward => entry <= bytes && entry >= next.as_slice(),
+    };
+    assert!(
+        is_skipped(bytes),
+        "{next:?} does not lead on from {bytes:?}"
+    );
+    let mut skipped = entries.iter().filter(|(entry, _)| is_skipped(entry));
+    assert!(skipped.all(|(entry, _)| target(entry).is_some()));
+    false
+}
+
+/// Counts of plans: those that read an index, those of them that were exact and found something, those that used a
+/// unique or a hinted index, and those that skip entries.
 #[derive(Debug, Default)]
 struct PlanCounts {
     indexed: u64,
     exact: u64,
     unique: u64,
     hinted: u64,
+    skipping: u64,
 }
 
 /// Returns the positions of the indexes that an access reads.
@@ -247,6 +270,9 @@ fn check_plans(rounds: u64, first_seed: u64) {
                 counts.exact += u64::from(plan.exact && !found.is_empty());
                 counts.unique += u64::from(read.iter().any(|at| spec(at).unique));
                 counts.hinted += u64::from(hint.is_some());
+                let skips =
+                    matches!(&plan.access, AccessPath::IndexScan(scan) if scan.skip.is_some());
+                counts.skipping += u64::from(skips && !found.is_empty());
             }
             for at in &expected {
                 assert!(
@@ -293,6 +319,10 @@ fn check_plans(rounds: u64, first_seed: u64) {
     for rare in [counts.exact, counts.unique, counts.hinted] {
         assert!(rare > rounds / 8, "{counts:?} in {rounds} rounds");
     }
+    assert!(
+        counts.skipping > rounds / 80,
+        "{counts:?} in {rounds} rounds"
+    );
 }
 
 #[test]
