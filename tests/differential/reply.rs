@@ -149,8 +149,10 @@ fn essence(command: &Document, reply: &Document) -> Document {
     }
     let mut essence = Document::new();
     let mut fields: Vec<_> = reply.iter().collect();
-    // The order of the reply's own fields does not matter. That of a document's fields does.
-    fields.sort_by_key(|(name, _)| *name);
+    // The order of the reply's own fields does not matter, except in writes. That of a document's fields does.
+    if !["insert", "update", "delete"].contains(&verb) {
+        fields.sort_by_key(|(name, _)| *name);
+    }
     for (name, value) in fields {
         let value = match (name.as_str(), value) {
             ("$clusterTime" | "operationTime", _) => continue,
@@ -199,13 +201,11 @@ fn sorted(document: &Document) -> Document {
     fields.into_iter().collect()
 }
 
-/// Each server describes indexes with its own order of fields.
+/// mongod orders the fields of the descriptions in the first batch only; a later one shows them as they were stored.
 fn sort_descriptions(cursor: &mut Document) {
-    for batch in ["firstBatch", "nextBatch"] {
-        for row in cursor.get_array_mut(batch).into_iter().flatten() {
-            if let Bson::Document(row) = row {
-                *row = sorted(row);
-            }
+    for row in cursor.get_array_mut("nextBatch").into_iter().flatten() {
+        if let Bson::Document(row) = row {
+            *row = sorted(row);
         }
     }
 }

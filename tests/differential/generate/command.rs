@@ -44,7 +44,12 @@ impl Generator {
             22..=51 => self.aggregate(),
             52..=55 => self.count(),
             56..=59 => {
-                doc! {"distinct": "t", "key": (self.path(Kind::Any)), "query": self.filter(1)}
+                let mut distinct = doc! {"distinct": "t", "key": (self.path(Kind::Any))};
+                // Without a filter an index may serve it alone.
+                if self.random.chance(60) {
+                    distinct.insert("query", self.filter(1));
+                }
+                distinct
             }
             60..=63 => self.insert(),
             64..=77 => self.updating(),

@@ -124,7 +124,7 @@ impl Generator {
     pub fn date(&mut self) -> Bson {
         let hours = self
             .random
-            .pick(&[0, 1, 25, -700, 8_800, 170_000, -450_000, 36]);
+            .pick(&[0, 1, 25, -700, 8_800, 170_000, -450_000, 36, 80_000_000]);
         Bson::DateTime(DateTime::from_millis(A_DAY + hours * 3_600_000))
     }
 
