@@ -382,7 +382,10 @@ impl IndexCandidate<'_> {
             interrupt::tick_each(&ranges)?;
             match skip.is_empty() {
                 true => ranges.clear(),
-                false => ranges.iter_mut().for_each(|range| skip.narrow(range)),
+                false => {
+                    let starts = ranges.iter_mut().map(|range| &mut range.lower);
+                    starts.for_each(|lower| skip.extend(lower));
+                }
             }
         }
         let mut used: Vec<usize> = Vec::new();

@@ -3,6 +3,8 @@
 
 use std::rc::Rc;
 
+use smallvec::SmallVec;
+
 use super::{
     KeyRange, ScanDirection,
     predicates::FieldBounds,
@@ -63,43 +65,77 @@ impl SkipBounds {
     /// Returns `None` for an entry inside the bounds. For another one, returns where the next entry can be that is inside: from
     /// there on in a forward scan, below that in a backward scan.
     pub fn target(&self, entry: &[u8], direction: ScanDirection) -> Option<Vec<u8>> {
+        let mut starts: SmallVec<[usize; 4]> = SmallVec::new();
         let mut at = 0;
         for field in &self.fields {
-            let (before, rest) = entry.split_at_checked(at)?;
-            if let Some(ranges) = &field.ranges {
-                let next = ranges.partition_point(|range| range.upper.as_slice() <= rest);
-                let above = ranges.get(next);
-                if !above.is_some_and(|range| range.lower.as_slice() <= rest) {
-                    let near = match direction {
-                        ScanDirection::Forward => above.map(|range| &range.lower),
-                        ScanDirection::Backward => {
-                            let below = next.checked_sub(1).and_then(|below| ranges.get(below));
-                            below.map(|range| &range.upper)
-                        }
-                    };
-                    return Some(match (near, direction) {
-                        (Some(near), _) => [before, near].concat(),
-                        (None, ScanDirection::Forward) => after(before),
-                        (None, ScanDirection::Backward) => before.to_vec(),
-                    });
-                }
+            let rest = entry.get(at..)?;
+            starts.push(at);
+            if let Some(ranges) = &field.ranges
+                && !holds(ranges, rest)
+            {
+                return Some(match direction {
+                    ScanDirection::Forward => self.next_above(entry, &starts),
+                    ScanDirection::Backward => self.next_below(entry, &starts),
+                });
             }
             at += key::length(rest, field.descending)?;
         }
         None
     }
 
-    /// Moves the beginning of a range to the first entry that can be inside, if its first fields are given there.
-    pub(super) fn narrow(&self, range: &mut KeyRange) {
+    /// Returns the first position above an entry that can be inside. The last of `starts` is where the field begins that is
+    /// outside. If no higher value of that field is allowed, the field before it must have a higher one, and so on.
+    fn next_above(&self, entry: &[u8], starts: &[usize]) -> Vec<u8> {
+        let mut position = entry.to_vec();
+        for (&start, field) in starts.iter().zip(&self.fields).rev() {
+            let rest = position.get(start..).unwrap_or_default();
+            let Some(ranges) = &field.ranges else { break };
+            if holds(ranges, rest) {
+                break;
+            }
+            if let Some(above) = ranges.get(count_below(ranges, rest)) {
+                position.truncate(start);
+                position.extend_from_slice(&above.lower);
+                break;
+            }
+            position.truncate(start);
+            position = after(&position);
+        }
+        self.extend(&mut position);
+        position
+    }
+
+    /// Returns the highest position at or below an entry, such that only entries below it can be inside.
+    fn next_below(&self, entry: &[u8], starts: &[usize]) -> Vec<u8> {
+        let mut position = entry.to_vec();
+        for (&start, field) in starts.iter().zip(&self.fields).rev() {
+            let rest = position.get(start..).unwrap_or_default();
+            let Some(ranges) = &field.ranges else { break };
+            let below = ranges.partition_point(|range| range.lower.as_slice() < rest);
+            match below.checked_sub(1).and_then(|below| ranges.get(below)) {
+                Some(range) if range.upper.as_slice() >= rest => break,
+                Some(range) => {
+                    position.truncate(start);
+                    position.extend_from_slice(&range.upper);
+                    break;
+                }
+                None => position.truncate(start),
+            }
+        }
+        position
+    }
+
+    /// Moves a position that gives the values of the first fields to the first entry with these values that can be inside.
+    pub(super) fn extend(&self, position: &mut Vec<u8>) {
         let mut at = 0;
         for field in &self.fields {
-            if at == range.lower.len() {
+            if at == position.len() {
                 let Some(first) = field.ranges.as_ref().and_then(|ranges| ranges.first()) else {
                     return;
                 };
-                range.lower.extend_from_slice(&first.lower);
+                position.extend_from_slice(&first.lower);
             }
-            let rest = range.lower.get(at..).unwrap_or_default();
+            let rest = position.get(at..).unwrap_or_default();
             let Some(length) = key::length(rest, field.descending) else {
                 return;
             };
@@ -119,4 +155,15 @@ impl SkipBounds {
         let ranges = fields.flat_map(|field| field.ranges.iter().flatten());
         ranges.map(KeyRange::size).sum()
     }
+}
+
+/// Returns the number of ranges that lie below a key.
+fn count_below(ranges: &[KeyRange], key: &[u8]) -> usize {
+    ranges.partition_point(|range| range.upper.as_slice() <= key)
+}
+
+/// Returns whether a key, with whatever follows it, lies in one of the ranges.
+fn holds(ranges: &[KeyRange], key: &[u8]) -> bool {
+    let range = ranges.get(count_below(ranges, key));
+    range.is_some_and(|range| range.lower.as_slice() <= key)
 }

@@ -219,7 +219,7 @@ impl Dice {
         };
         let condition = |(at, path): (usize, &Path)| {
             let name = match at == last {
-                false => "$eq",
+                false => self.pick(&["$eq", "$eq", "$gte"]),
                 true => self.pick(&["$eq", "$gt", "$gte", "$lt", "$lte", "$in"]),
             };
             let value = operand(self, path);
