@@ -188,9 +188,9 @@ impl<'a> Aggregate<'a> {
     pub fn prepare(&self, call: &Call<'_>) -> Result<PreparedAggregate> {
         let vars = call.vars();
         let (scope, vars) = match self.let_vars {
-            None => (Scope::new(), vars),
+            None => (call.scope(), vars),
             Some(spec) => {
-                let bound = bind_let(&vars, &Scope::new(), spec);
+                let bound = bind_let(&vars, &call.scope(), spec);
                 bound.map_err(|error| self.first_mistake(call, error))?
             }
         };
@@ -224,11 +224,15 @@ impl<'a> Aggregate<'a> {
         if pipeline.change_stream().is_some() {
             check_change_stream(call)?;
         }
-        let first = pipeline.steps().first().map(|step| &step.row.facts);
-        let server = first.filter(|facts| {
-            facts.rows_from == RowsFrom::Server || facts.needs == Need::ListSessions
+        let mut asks_server = false;
+        pipeline.each_level(PipelineInput::SameRows, &mut |level, _| {
+            let first = level.steps().first().map(|step| &step.row.facts);
+            asks_server |= first.is_some_and(|facts| {
+                facts.rows_from == RowsFrom::Server
+                    || matches!(facts.needs, Need::ListSessions | Need::CollStats)
+            });
         });
-        let server = server.map(|_| server_lists::lists(call));
+        let server = asks_server.then(|| server_lists::lists(call));
         if pipeline.output().is_some() && read_level(call.body()) == Some("linearizable") {
             return Err(Error::new(
                 Code::InvalidOptions,

@@ -22,7 +22,7 @@ use crate::query::filter::Filter;
 use crate::query::projection::Projection;
 use crate::query::sort::Sort;
 use crate::query::stage::{self, PipelineLimits, Rows, SourceSpec};
-use crate::query::{Scope, Survey, Vars, bind_let};
+use crate::query::{Survey, Vars, bind_let};
 use crate::session::Source;
 use crate::ttl::TS_FIELD;
 use crate::value::{Doc, DocBuf, DocBuilder, ValueRef};
@@ -254,8 +254,8 @@ impl<'a> Find<'a> {
     pub fn prepare(&self, call: &Call<'_>) -> Result<PreparedFind> {
         let context = call.context;
         let (scope, vars) = match self.let_vars {
-            None => (Scope::new(), call.vars()),
-            Some(spec) => bind_let(&call.vars(), &Scope::new(), spec)?,
+            None => (call.scope(), call.vars()),
+            Some(spec) => bind_let(&call.vars(), &call.scope(), spec)?,
         };
         let filter = Filter::parse(self.filter.unwrap_or(Doc::EMPTY), &scope)?;
         let projection = self

@@ -22,6 +22,8 @@ pub struct Scope {
     without_constants: bool,
     /// True if the filter of an upsert is parsed.
     of_upsert: bool,
+    /// True if the client uses only the stable API.
+    api_strict: bool,
     failures: ConstantFailures,
 }
 
@@ -89,6 +91,23 @@ impl Scope {
     pub fn of_upsert(mut self) -> Self {
         self.of_upsert = true;
         self
+    }
+
+    /// Returns this scope for a client that may use only the stable API.
+    #[must_use]
+    pub fn strict(self, api_strict: bool) -> Self {
+        Self { api_strict, ..self }
+    }
+
+    /// Refuses an expression outside the stable API to a client that may use only that.
+    pub(super) fn check_stable(&self, name: &str) -> Result<()> {
+        match self.api_strict {
+            true => Err(Error::new(
+                Code::APIStrictError,
+                format!("{name} is not allowed with 'apiStrict: true' in API Version 1"),
+            )),
+            false => Ok(()),
+        }
     }
 
     /// Refuses an expression in the filter of an upsert, which copies fields from its filter: an expression gives none.

@@ -14,7 +14,7 @@ use crate::effort::Effort;
 use crate::engine::{ReadPoint, Snapshot};
 use crate::error::{Code, Error, Result};
 use crate::names::check_collection;
-use crate::query::Vars;
+use crate::query::{Scope, Vars};
 use crate::session::{InTransaction, Retry, SessionId};
 use crate::value::{Doc, Elem, Iter, Millis, ValueRef};
 use crate::wire::{Request, Sequence};
@@ -119,6 +119,11 @@ impl<'a> Call<'a> {
     /// Returns `db.collection`.
     pub fn namespace(&self, collection: &str) -> String {
         format!("{}.{collection}", self.generic.database)
+    }
+
+    /// Returns the names that expressions can use before the command adds variables of its own.
+    pub fn scope(&self) -> Scope {
+        Scope::new().strict(self.is_api_strict())
     }
 
     /// Returns what expressions can read before the command adds variables of its own.

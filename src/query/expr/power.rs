@@ -186,8 +186,9 @@ fn whole_power(base: i64, exponent: i64) -> Option<i64> {
     }
 }
 
-/// Parses the only argument. An array is not a list of arguments here.
+/// Parses the only argument. An array is not a list of arguments here. `$sigmoid` is not in the stable API.
 pub fn sigmoid(arg: ExprArgument<'_>) -> Result<Expr> {
+    arg.scope.check_stable(arg.name)?;
     let only = arg.operand(arg.value)?;
     Ok(Expr::call(arg.name, vec![only], logistic))
 }
