@@ -96,6 +96,10 @@ fn each_value(
 // === impl AccumulatorState ===
 
 impl AccumulatorState for ListState {
+    fn makes_container(&self) -> bool {
+        true
+    }
+
     fn add(&mut self, input: Input<'_>) -> Result<()> {
         each_value(self.each_of, input.value, |value| self.list.push(value))
     }
@@ -110,6 +114,10 @@ impl AccumulatorState for ListState {
 }
 
 impl AccumulatorState for SetState {
+    fn makes_container(&self) -> bool {
+        true
+    }
+
     fn add(&mut self, input: Input<'_>) -> Result<()> {
         each_value(self.each_of, input.value, |value| self.set.add(value))
     }
@@ -124,6 +132,10 @@ impl AccumulatorState for SetState {
 }
 
 impl AccumulatorState for MergeObjects {
+    fn makes_container(&self) -> bool {
+        true
+    }
+
     fn add(&mut self, input: Input<'_>) -> Result<()> {
         let value = input.value;
         if value.is_nullish() {

@@ -39,6 +39,11 @@ pub trait AccumulatorState: Send {
         false
     }
 
+    /// Returns whether the group's value is an array or a document that the accumulator itself puts together.
+    fn makes_container(&self) -> bool {
+        false
+    }
+
     /// Returns the group's value. No document is added after this call.
     fn finish(&mut self) -> Result<Value>;
 

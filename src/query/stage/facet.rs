@@ -178,7 +178,7 @@ impl FacetBranch {
     fn open(pipeline: &Pipeline) -> Self {
         let feed = Arc::new(Mutex::new(BranchInput::default()));
         Self {
-            rows: pipeline.open(Box::new(FacetSource(feed.clone()))),
+            rows: pipeline.open_in_classic_engine(Box::new(FacetSource(feed.clone()))),
             feed,
             found: RowBatch::new(),
             result: Vec::new(),

@@ -38,6 +38,8 @@ struct GroupRows {
     input: Box<dyn Rows>,
     stage: Arc<Group>,
     engine: GroupEngine,
+    /// Whether a stage of MongoDB's classic engine reads the rows of its newer one.
+    hands_on: bool,
     batch: RowBatch,
     /// Maps the bytes of a key to the number of its group.
     numbers: HashMap<Box<[u8]>, u32>,
@@ -106,17 +108,27 @@ fn parse_id(value: ValueRef<'_>, scope: &Scope) -> Result<Key> {
     })
 }
 
-/// Returns a non-constant key as the reply shows it. MongoDB's newer engine stores such keys in an internal format. In it, code becomes a
-/// string, and MinKey and MaxKey are wrapped in a document.
-fn as_shown(id: ValueRef<'_>) -> Value {
-    match id.ty() {
-        Type::Code => Value::new(Type::String, id.data()),
+/// Returns a computed value as a stage of MongoDB's classic engine reads it from the newer one. Code becomes a string, and MinKey
+/// and MaxKey are wrapped in a document. Documents and arrays are left as they are, unless the group has made them: then the
+/// same is done to their own values.
+fn handed_on(value: ValueRef<'_>, is_made: bool) -> Value {
+    match value.ty() {
+        Type::Code => Value::new(Type::String, value.data()),
         Type::MinKey | Type::MaxKey => {
             let mut wrapped = DocBuf::new();
-            wrapped.put("", id);
+            wrapped.put("", value);
             Value::document(wrapped.into_bytes())
         }
-        _ => id.to_value(),
+        Type::Document | Type::Array if is_made => {
+            let values = Doc::new(value.data()).iter();
+            let made = DocBuf::build(|out| {
+                for elem in values {
+                    out.put(elem.name(), handed_on(elem.value, false).as_ref());
+                }
+            });
+            Value::new(value.ty(), made.bytes())
+        }
+        _ => value.to_value(),
     }
 }
 
@@ -248,8 +260,19 @@ impl GroupFields {
         states: &mut [Box<dyn AccumulatorState>],
         out: &mut DocBuilder<'_>,
     ) -> Result<()> {
+        self.finish_with(states, out, |_, value| value)
+    }
+
+    /// Finishes the states. `show` may change each value.
+    fn finish_with(
+        &self,
+        states: &mut [Box<dyn AccumulatorState>],
+        out: &mut DocBuilder<'_>,
+        show: impl Fn(&dyn AccumulatorState, Value) -> Value,
+    ) -> Result<()> {
         for ((name, _), state) in self.0.iter().zip(states) {
-            out.put(name, state.finish()?.as_ref());
+            let value = state.finish()?;
+            out.put(name, show(&**state, value).as_ref());
         }
         check_computed(out.len())
     }
@@ -275,11 +298,17 @@ impl Group {
         Self { key, fields }
     }
 
-    fn open_in(self: Arc<Self>, input: Box<dyn Rows>, engine: GroupEngine) -> Box<dyn Rows> {
+    fn open_in(
+        self: Arc<Self>,
+        input: Box<dyn Rows>,
+        engine: GroupEngine,
+        hands_on: bool,
+    ) -> Box<dyn Rows> {
         Box::new(GroupRows {
             input,
             stage: self,
             engine,
+            hands_on,
             batch: RowBatch::new(),
             numbers: HashMap::new(),
             ids: Vec::new(),
@@ -298,7 +327,11 @@ impl Group {
 
 impl StageOp for Group {
     fn open(self: Arc<Self>, input: Box<dyn Rows>) -> Box<dyn Rows> {
-        self.open_in(input, GroupEngine::Newer)
+        self.open_in(input, GroupEngine::Newer, false)
+    }
+
+    fn open_before_classic_engine(self: Arc<Self>, input: Box<dyn Rows>) -> Box<dyn Rows> {
+        self.open_in(input, GroupEngine::Newer, true)
     }
 
     fn runs_in_newer_engine(&self) -> bool {
@@ -306,7 +339,7 @@ impl StageOp for Group {
     }
 
     fn open_in_classic_engine(self: Arc<Self>, input: Box<dyn Rows>) -> Box<dyn Rows> {
-        self.open_in(input, GroupEngine::Classic)
+        self.open_in(input, GroupEngine::Classic, false)
     }
 
     /// Covers the count that drivers send: `{_id: 1, n: {$sum: 1}}`.
@@ -387,12 +420,10 @@ impl GroupRows {
                     let number = self.ids.len();
                     self.numbers
                         .insert(self.scratch.as_slice().into(), number as u32);
-                    let constant = matches!(&self.stage.key, Key::Value(Expr::Const(_)));
-                    let is_plain = constant || self.engine == GroupEngine::Classic;
-                    self.ids.push(if is_plain {
-                        id.to_value()
-                    } else {
-                        as_shown(id)
+                    self.ids.push(match (&self.stage.key, self.hands_on) {
+                        (_, false) | (Key::Value(Expr::Const(_)), _) => id.to_value(),
+                        (Key::SoleField(..) | Key::Fields(_), true) => handed_on(id, true),
+                        _ => handed_on(id, false),
                     });
                     self.stage.fields.start(id, cx.vars, &mut self.states)?;
                     let new_states = self.states.get(number * width..).unwrap_or_default();
@@ -454,7 +485,15 @@ impl Rows for GroupRows {
             out.push_with(None, |bytes| {
                 let mut doc = DocBuilder::begin(bytes);
                 doc.put("_id", id.as_ref());
-                self.stage.fields.finish(states, &mut doc)?;
+                match self.hands_on {
+                    false => self.stage.fields.finish(states, &mut doc)?,
+                    true => self
+                        .stage
+                        .fields
+                        .finish_with(states, &mut doc, |state, value| {
+                            handed_on(value.as_ref(), state.makes_container())
+                        })?,
+                }
                 doc.end();
                 Ok::<_, Error>(true)
             })?;

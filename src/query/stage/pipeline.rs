@@ -59,6 +59,12 @@ pub trait StageOp: Send + Sync {
         self.open(input)
     }
 
+    /// Opens the stage as MongoDB's newer engine runs it for a stage of the classic one, if that is told from a result that goes to
+    /// the client.
+    fn open_before_classic_engine(self: Arc<Self>, input: Box<dyn Rows>) -> Box<dyn Rows> {
+        self.open(input)
+    }
+
     /// Returns whether MongoDB hands the stage to its newer engine if all stages before it are handed over, too.
     fn runs_in_newer_engine(&self) -> bool {
         false
@@ -316,17 +322,38 @@ impl Pipeline {
         self.open_with(source, |_, rows| rows)
     }
 
+    /// Opens the stages on a source, as MongoDB's classic engine runs them.
+    pub fn open_in_classic_engine(&self, source: Box<dyn Rows>) -> Box<dyn Rows> {
+        self.open_from(source, false, |_, rows| rows)
+    }
+
     /// Opens the stages on a source. `behind` wraps the output of every stage.
     pub fn open_with<'s>(
         &'s self,
         source: Box<dyn Rows>,
+        behind: impl FnMut(&'s PipelineStep, Box<dyn Rows>) -> Box<dyn Rows>,
+    ) -> Box<dyn Rows> {
+        self.open_from(source, true, behind)
+    }
+
+    /// Returns whether there is a stage at this place that MongoDB's newer engine does not run.
+    fn is_classic(&self, at: usize) -> bool {
+        self.steps.get(at).is_some_and(|step| match &step.stage {
+            Stage::StageOp(op) => !op.runs_in_newer_engine(),
+            _ => true,
+        })
+    }
+
+    fn open_from<'s>(
+        &'s self,
+        source: Box<dyn Rows>,
+        mut is_newer: bool,
         mut behind: impl FnMut(&'s PipelineStep, Box<dyn Rows>) -> Box<dyn Rows>,
     ) -> Box<dyn Rows> {
         let mut rows = source;
         let mut depth = Depth::default();
         // How many of the next steps are already part of a transform.
         let mut done = 0;
-        let mut is_newer = true;
         let mut is_query = true;
         for (at, step) in self.steps.iter().enumerate() {
             rows = match &step.stage {
@@ -345,6 +372,9 @@ impl Pipeline {
                             out.extend_from_slice(&transform.apply(row.doc, vars)?);
                             Ok(true)
                         })
+                    }
+                    None if is_newer && self.is_classic(at + 1) => {
+                        op.clone().open_before_classic_engine(rows)
                     }
                     None if is_newer => op.clone().open(rows),
                     None => op.clone().open_in_classic_engine(rows),
