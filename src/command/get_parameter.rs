@@ -1,5 +1,7 @@
 //! `getParameter` and `setParameter`: show and change server parameters.
 
+use std::sync::atomic::Ordering;
+
 use super::parameters::{PARAMETERS, Parameter, Parameters};
 use super::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::args::fields;
@@ -96,8 +98,13 @@ fn set(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     }
     let single = checked.len() == 1;
     for (parameter, value) in checked {
-        if parameter.name == "ttlMonitorEnabled" {
-            call.context.reaper.enable(is_true(value.as_ref()));
+        match parameter.name {
+            "ttlMonitorEnabled" => call.context.reaper.enable(is_true(value.as_ref())),
+            "notablescan" => {
+                let refuses_scans = &call.context.catalog.shared().refuses_scans;
+                refuses_scans.store(is_true(value.as_ref()), Ordering::Relaxed);
+            }
+            _ => {}
         }
         let was = call.context.parameters.set(parameter, value);
         if single && was.as_ref().as_str() != Some("") {

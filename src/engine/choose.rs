@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use super::partial::PartialFilter;
 use super::plan::{self, Facts, Hint, IndexFacts, Plan, SortKey, id_equality};
-use crate::error::Result;
-use crate::query::filter::Filter;
+use crate::error::{Code, Error, Result};
+use crate::names::{is_internal, is_system};
+use crate::query::filter::{Filter, FilterNode};
 use crate::query::sort::Sort;
-use crate::storage::{Collection, ReadPoint, View};
+use crate::storage::{Collection, Namespace, ReadPoint, View};
 
 pub fn choose<'f>(
     collection: &Arc<Collection>,
@@ -29,7 +30,29 @@ pub fn choose<'f>(
         .flat_map(Sort::parts)
         .map(|(path, descending)| SortKey { path, descending })
         .collect();
-    plan::plan(filter, &sort, hint, &facts)
+    let plan = plan::plan(filter, &sort, hint, &facts)?;
+    if facts.refuses_scans {
+        check_scan(&plan, filter, hint)?;
+    }
+    Ok(plan)
+}
+
+/// Refuses a plan that reads the whole collection. As in MongoDB, a query without a filter may do so.
+#[cold]
+fn check_scan(plan: &Plan<'_>, filter: &Filter, hint: Option<&Hint>) -> Result<()> {
+    if !plan.access.scans_all() || matches!(filter.root(), FilterNode::True) {
+        return Ok(());
+    }
+    let why = match hint {
+        Some(Hint::Natural(_)) => {
+            "not allowed to output a collection scan because 'notablescan' is enabled"
+        }
+        _ => "No indexed plans available, and running with 'notablescan'",
+    };
+    Err(Error::new(
+        Code::NoQueryExecutionPlans,
+        format!("error processing query: planner returned error :: caused by :: {why}"),
+    ))
 }
 
 /// Copies the facts that the planner needs from a collection.
@@ -37,7 +60,13 @@ pub(super) fn facts(collection: &Collection, hint: Option<&Hint>, at: ReadPoint)
     collection.read(at, |view| Facts {
         indexes: indexes(view),
         ts_index: hint.and(view.ts_index()).cloned(),
+        refuses_scans: view.refuses_scans() && !is_own(view.namespace()),
     })
+}
+
+/// Returns whether a collection is one of the server's own, which may always be read as a whole.
+fn is_own(namespace: &Namespace) -> bool {
+    is_internal(namespace.database()) || is_system(namespace.collection())
 }
 
 /// Returns the indexes that are ready to be read.
@@ -67,7 +96,7 @@ mod tests {
     use crate::engine::order_ids;
     use crate::interrupt::observe;
     use crate::query::Scope;
-    use crate::storage::{CollectionOptions, Namespace};
+    use crate::storage::CollectionOptions;
     use crate::value::{DocBuf, Millis};
 
     /// Readers and writers of the collection do not wait while a long filter is planned.

@@ -1,7 +1,7 @@
 //! What all collections of a server share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::change_log::LogTurn;
 use super::expiry::ExpiryEvents;
@@ -23,6 +23,8 @@ pub struct Shared {
     pub log: ChangeLog,
     /// When the ends of documents are told.
     pub expiry_events: ExpiryEvents,
+    /// Whether a query that would read a whole collection fails. Written by the parameter `notablescan`.
+    pub refuses_scans: AtomicBool,
     pub(super) snapshots: Snapshots,
     pub(super) transactions: Transactions,
     pub(super) namespace_locks: NamespaceLocks,

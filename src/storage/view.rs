@@ -1,6 +1,7 @@
 //! A read-only view of a collection at one moment, without expired documents.
 
 use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
 use uuid::Uuid;
@@ -44,6 +45,12 @@ impl<'a> View<'a> {
     #[inline]
     pub fn now(&self) -> Millis {
         self.at.now()
+    }
+
+    /// Returns whether the server refuses to read a whole collection for a query.
+    pub fn refuses_scans(&self) -> bool {
+        let refuses = &self.contents().shared().refuses_scans;
+        refuses.load(Ordering::Relaxed)
     }
 
     /// Returns the UUID of the collection.

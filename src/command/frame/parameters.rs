@@ -118,8 +118,17 @@ pub static PARAMETERS: &[Parameter] = &[
         ParameterKind::Int(5, -INT - 1, INT),
     ),
     runtime("notablescan", ParameterKind::Bool(false)),
+    runtime(
+        "oplogFetcherInitialSyncMaxFetcherRestarts",
+        ParameterKind::Int(10, 0, INT),
+    ),
+    runtime(
+        "oplogFetcherSteadyStateMaxFetcherRestarts",
+        ParameterKind::Int(1, 0, INT),
+    ),
     runtime("planCacheSize", ParameterKind::Text("5%", 64)),
     runtime("quiet", ParameterKind::Bool(false)),
+    runtime("redactEncryptedFields", ParameterKind::Bool(true)),
     fixed("requireApiVersion", ParameterKind::Bool(false)),
     runtime(
         "transactionLifetimeLimitSeconds",

@@ -54,6 +54,8 @@ pub struct Facts {
     pub indexes: Vec<IndexFacts>,
     /// The index that represents DefaultTTL. It is set only if there is a hint, which could name it.
     pub ts_index: Option<TsIndex>,
+    /// Whether the server refuses to read the whole collection for a filter.
+    pub refuses_scans: bool,
 }
 
 /// The facts about one index that the planner uses.
@@ -198,6 +200,15 @@ impl<'f> Plan<'f> {
 // === impl AccessPath ===
 
 impl AccessPath {
+    /// Returns whether this reads the whole collection.
+    pub fn scans_all(&self) -> bool {
+        match self {
+            Self::CollScan(_) => true,
+            Self::Union(accesses) => accesses.iter().any(Self::scans_all),
+            Self::Nothing | Self::Ids(_) | Self::IndexScan(_) => false,
+        }
+    }
+
     /// Returns the number of bytes that this takes. A filter may name a million keys.
     pub fn size(&self) -> usize {
         match self {

@@ -40,6 +40,7 @@ fn facts(mut indexes: Vec<IndexFacts>) -> Facts {
     Facts {
         indexes,
         ts_index: None,
+        refuses_scans: false,
     }
 }
 
