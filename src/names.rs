@@ -80,10 +80,10 @@ pub fn is_database(name: &str) -> bool {
     !name.is_empty() && name.len() <= 63 && !name.bytes().any(forbidden)
 }
 
-/// Checks that this can be a database's name.
+/// Checks that a command can name this database. A name with `$` such as `$external`, the database of users from other systems, is
+/// allowed, but no collection can be there.
 pub fn check_database(name: &str) -> Result<()> {
-    // `$external` is the database of users from other systems.
-    if !is_database(name) && name != "$external" {
+    if !is_database(name) && !is_database(&name.replace('$', "_")) {
         return invalid(format!("Invalid database name: '{name}'"));
     }
     Ok(())
@@ -94,6 +94,7 @@ pub fn check_database(name: &str) -> Result<()> {
 pub fn check_created(database: &str, name: &str) -> Result<()> {
     // Nearly every name is plain, and every write asks.
     let is_plain = !name.as_bytes().contains(&b'$')
+        && !database.as_bytes().contains(&b'$')
         && !is_system(name)
         && database.len() + 1 + name.len() <= MAX_NAMESPACE;
     match is_plain {
@@ -104,6 +105,9 @@ pub fn check_created(database: &str, name: &str) -> Result<()> {
 
 #[cold]
 fn check_special(database: &str, name: &str) -> Result<()> {
+    if database.contains('$') {
+        return invalid(format!("Invalid namespace: {database}.{name}"));
+    }
     if name.contains('$') {
         return invalid(format!("Invalid collection name: {name}"));
     }
@@ -141,7 +145,8 @@ pub fn check_written(database: &str, name: &str) -> Result<()> {
 /// Checks that find, count and distinct accept the name.
 #[inline]
 pub fn check_read(database: &str, name: &str) -> Result<()> {
-    if name.contains('$') && (database, name) != ("local", "oplog.$main") {
+    let is_plain = !name.contains('$') && !database.contains('$');
+    if !is_plain && (database, name) != ("local", "oplog.$main") {
         return invalid(format!(
             "Invalid collection name specified '{database}.{name}'"
         ));
@@ -175,6 +180,7 @@ mod tests {
             ("d", "$a", false, false, false),
             ("d", "a.$cmd", false, false, false),
             ("local", "oplog.$main", false, false, true),
+            ("$external", "a", false, false, false),
             ("d", fits, true, true, true),
             ("d", long.as_str(), false, false, true),
             ("d", "system.x", false, false, true),

@@ -39,9 +39,25 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         .put_str("version", &system::kernel());
     os.end();
     let mut extra = reply.doc("extra");
-    extra
-        .put_str("versionString", &system::kernel())
-        .put_i64("pageSize", 4096);
+    if cfg!(target_os = "linux") {
+        extra
+            .put_str("versionString", &system::kernel_build())
+            .put_str("libcVersion", system::C_LIBRARY)
+            .put_str("kernelVersion", &system::kernel());
+        for (name, key) in [("cpuFrequencyMHz", "cpu MHz"), ("cpuFeatures", "flags")] {
+            if let Some(value) = system::processor(key) {
+                extra.put_str(name, &value);
+            }
+        }
+    } else {
+        extra.put_str("versionString", &system::kernel());
+    }
+    extra.put_i64("pageSize", system::PAGE);
+    if cfg!(target_os = "linux") {
+        extra
+            .put_i64("numPages", memory * (1 << 20) / system::PAGE)
+            .put_i64("maxOpenFiles", system::max_open_files());
+    }
     extra.end();
     Ok(Outcome::Reply)
 }

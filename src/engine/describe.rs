@@ -6,6 +6,17 @@ use crate::storage::{Collection, CollectionOptions, ReadPoint, View};
 use crate::ttl::{DefaultTtl, IndexingMode};
 use crate::value::{DocBuf, DocBuilder, Value, ValueRef, equal};
 
+/// The collections of `config` that MongoDB's tools save when they look into a sharded cluster. listCollections names them.
+const CONFIG_DUMPED: [&str; 7] = [
+    "chunks",
+    "collections",
+    "databases",
+    "settings",
+    "shards",
+    "tags",
+    "version",
+];
+
 /// Writes the options of a collection as listCollections shows them.
 pub(super) fn put_options(
     options: &CollectionOptions,
@@ -52,6 +63,11 @@ pub fn describe_collection(collection: &Collection, at: ReadPoint) -> DocBuf {
                 "uuid",
                 Value::binary(4, collection.uuid().as_bytes()).as_ref(),
             );
+            let namespace = view.namespace();
+            if namespace.database() == "config" {
+                let is_dumped = CONFIG_DUMPED.contains(&namespace.collection());
+                info.put_bool("configDebugDump", is_dumped);
+            }
             info.end();
             let mut id = doc.doc("idIndex");
             put_id_index(&mut id);

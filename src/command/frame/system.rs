@@ -2,6 +2,15 @@
 
 use std::fs;
 
+/// The usual size of a page of memory. Few systems have larger ones.
+pub const PAGE: i64 = 4096;
+
+/// The C library that the program was built for.
+pub const C_LIBRARY: &str = match cfg!(target_env = "musl") {
+    true => "musl",
+    false => "glibc",
+};
+
 pub fn cores() -> i32 {
     std::thread::available_parallelism().map_or(1, |n| i32::try_from(n.get()).unwrap_or(1))
 }
@@ -21,6 +30,28 @@ pub fn os_type() -> &'static str {
 
 pub fn kernel() -> String {
     read("/proc/sys/kernel/osrelease").unwrap_or_default()
+}
+
+/// Returns the version of the kernel and how it was built.
+pub fn kernel_build() -> String {
+    read("/proc/version").unwrap_or_else(kernel)
+}
+
+/// Returns what the kernel tells of the first processor under this key.
+pub fn processor(key: &str) -> Option<String> {
+    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with(key))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+/// Returns how many files and sockets this process may have open.
+pub fn max_open_files() -> i64 {
+    let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let line = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files"));
+    let soft = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+    soft.unwrap_or(i64::MAX)
 }
 
 pub fn total_memory_mb() -> i64 {

@@ -93,13 +93,8 @@ fn authenticate(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> 
             _ => return Err(arg.unknown()),
         }
     }
-    match required(mechanism, "authenticate", "mechanism")? {
-        "MONGODB-X509" => Err(Error::new(
-            Code::AuthenticationFailed,
-            "No verified subject name available from client",
-        )),
-        other => Err(unavailable(other)),
-    }
+    required(mechanism, "authenticate", "mechanism")?;
+    Err(failed())
 }
 
 fn start(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {

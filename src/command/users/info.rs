@@ -3,8 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{put_privileges, put_roles};
-use crate::args::{fields, required};
+use super::{name_and_database, put_privileges, put_roles};
 use crate::auth::{Action, AuthTarget, User, UserName};
 use crate::command::reply::put_uuid;
 use crate::command::{Access, Call, Command, Flags, Needs, Outcome};
@@ -130,18 +129,8 @@ fn name(value: ValueRef<'_>, db: &str) -> Result<UserName> {
             value.ty().alias()
         ))
     })?;
-    let (mut user, mut database) = (None, None);
-    for field in fields("usersInfo", doc) {
-        match field.name() {
-            "user" => user = field.str()?,
-            "db" => database = field.str()?,
-            _ => return Err(field.unknown()),
-        }
-    }
-    Ok(UserName::new(
-        required(user, "usersInfo", "user")?,
-        required(database, "usersInfo", "db")?,
-    ))
+    let (user, database) = name_and_database("UserName", "user", doc, true)?;
+    Ok(UserName::new(user, database))
 }
 
 // === impl Show ===

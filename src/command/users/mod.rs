@@ -22,10 +22,10 @@ pub(super) use roles::{DROP_ALL as DROP_ALL_ROLES, INFO as ROLES_INFO, INVALIDAT
 use std::fmt::Display;
 
 use super::Call;
-use crate::args::{Arg, fields, required};
+use crate::args::Arg;
 use crate::auth::{Action, AuthTarget, NoSuchRole, RoleName, UserName};
 use crate::error::{Code, Error, Result};
-use crate::value::{Type, ValueRef};
+use crate::value::{Doc, Type, ValueRef};
 
 /// Returns the user that the command's first field names, in the database that the command runs in.
 fn named(call: &Call<'_>) -> Result<UserName> {
@@ -67,17 +67,48 @@ fn role(value: ValueRef<'_>, db: &str) -> Result<RoleName> {
         return Ok(RoleName::new(name, db));
     }
     let doc = value.as_doc().ok_or_else(invalid)?;
+    let (name, database) = name_and_database("RoleName", "role", doc, false)?;
+    Ok(RoleName::new(name, database))
+}
+
+/// Reads the name of a user or a role in the form `{user: "ann", db: "shop"}`. As in MongoDB, only that of a user is strict.
+fn name_and_database<'a>(
+    kind: &str,
+    field: &str,
+    doc: Doc<'a>,
+    is_strict: bool,
+) -> Result<(&'a str, &'a str)> {
     let (mut name, mut database) = (None, None);
-    for field in fields("roles", doc) {
-        match field.name() {
-            "role" => name = field.str()?,
-            "db" => database = field.str()?,
-            _ => return Err(field.unknown()),
+    for elem in doc {
+        let slot = match elem.name() {
+            given if given == field => &mut name,
+            "db" => &mut database,
+            other if is_strict => {
+                return Err(Error::bad_value(format!(
+                    "{kind} contains an unknown field named: '{other}"
+                )));
+            }
+            _ => continue,
+        };
+        let given = elem.name();
+        let text = elem.value.as_str().ok_or_else(|| {
+            Error::bad_value(format!(
+                "{kind} must contain a string field named: {given}. But, has type {}",
+                elem.value.ty().alias()
+            ))
+        })?;
+        if slot.replace(text).is_some() {
+            return Err(Error::bad_value(format!(
+                "{kind} has more than one field named: {given}"
+            )));
         }
     }
-    let name = required(name, "roles", "role")?;
-    let database = required(database, "roles", "db")?;
-    Ok(RoleName::new(name, database))
+    let missing =
+        |field: &str| Error::bad_value(format!("{kind} must contain a field named: {field}"));
+    Ok((
+        name.ok_or_else(|| missing(field))?,
+        database.ok_or_else(|| missing("db"))?,
+    ))
 }
 
 /// Whether the sender may do this in the database of each role.
