@@ -13,6 +13,7 @@ pub mod error;
 pub mod handler;
 pub mod healthcheck;
 pub mod interrupt;
+pub mod latency;
 pub mod names;
 pub mod query;
 pub mod server;

@@ -9,7 +9,7 @@ use crate::auth::{Action, AuthTarget, User, UserName};
 use crate::engine::ServerLists;
 use crate::query::stage::{CurrentOps, ListSessions};
 use crate::session::{NOBODY, SessionId};
-use crate::value::{DocBuf, Millis, ValueRef};
+use crate::value::{DocBuf, DocBuilder, Millis, ValueRef};
 
 /// The client that sent the pipeline.
 struct ListsCaller {
@@ -48,6 +48,15 @@ pub(super) fn may_list_sessions(call: &Call<'_>, spec: ValueRef<'_>) -> bool {
 // === impl ListsCaller ===
 
 impl ServerLists for ListsCaller {
+    fn put_latencies(&self, namespace: &str, with_buckets: bool, out: &mut DocBuilder<'_>) {
+        let usage = self.context.usage().collection(namespace);
+        usage.put_latencies(with_buckets, out);
+    }
+
+    fn put_events(&self, namespace: &str, out: &mut DocBuilder<'_>) {
+        self.context.usage().collection(namespace).put_events(out);
+    }
+
     fn operations(&self, wanted: &CurrentOps) -> Vec<DocBuf> {
         self.operations.list(wanted)
     }

@@ -7,7 +7,7 @@ use crate::auth::Action;
 use crate::clock::monotonic;
 use crate::config::Topology;
 use crate::error::Result;
-use crate::value::{DocBuilder, Millis, is_true};
+use crate::value::{DocBuilder, Millis, ValueRef, is_true};
 use crate::wire::Compressors;
 
 pub(super) const COMMAND: Command = Command::ready(
@@ -19,7 +19,8 @@ pub(super) const COMMAND: Command = Command::ready(
 .with(Flags::SECONDARY)
 .needs(Needs::Server(Action::ServerStatus));
 
-type Section = fn(&Context, &mut DocBuilder<'_>);
+/// Writes a section. The second argument is what the client wrote for it, such as `{histograms: true}`.
+type Section = fn(&Context, ValueRef<'_>, &mut DocBuilder<'_>);
 
 /// The sections, sorted. A client excludes one with `{metrics: 0}`. `mirroredReads` is shown only on request.
 const SECTIONS: &[(&str, Section)] = &[
@@ -28,12 +29,13 @@ const SECTIONS: &[(&str, Section)] = &[
     ("connections", connections),
     ("extra_info", extra_info),
     ("globalLock", global_lock),
-    ("locks", |_, _| {}),
+    ("locks", |_, _, _| {}),
     ("logicalSessionRecordCache", sessions),
     ("mem", memory),
     ("metrics", metrics),
     ("mirroredReads", mirrored_reads),
     ("network", network),
+    ("opLatencies", latencies),
     ("opcounters", operations),
     ("opcountersRepl", operations_from_elsewhere),
     ("repl", replica_set),
@@ -46,15 +48,14 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let context = &**call.context;
     put_head(context, call.now, reply);
     for (name, write) in SECTIONS {
-        let wanted = match call.arg(name) {
-            Some(arg) => is_true(arg.value()),
-            None => *name != "mirroredReads",
-        };
+        let arg = call.arg(name).map(|arg| arg.value());
+        let wanted = arg.map_or(*name != "mirroredReads", is_true);
+        let asked = arg.unwrap_or(ValueRef::MISSING);
         let applies =
             *name != "repl" || matches!(context.config.topology, Topology::ReplicaSet { .. });
         if wanted && applies {
             let mut section = reply.doc(name);
-            write(context, &mut section);
+            write(context, asked, &mut section);
             section.end();
         }
     }
@@ -86,13 +87,13 @@ fn put_head(context: &Context, now: Millis, reply: &mut DocBuilder<'_>) {
         .put_date("localTime", now.0);
 }
 
-fn asserts(_: &Context, out: &mut DocBuilder<'_>) {
+fn asserts(_: &Context, _: ValueRef<'_>, out: &mut DocBuilder<'_>) {
     for name in ["regular", "warning", "msg", "user", "tripwire", "rollovers"] {
         out.put_i32(name, 0);
     }
 }
 
-fn catalog(context: &Context, out: &mut DocBuilder<'_>) {
+fn catalog(context: &Context, _: ValueRef<'_>, out: &mut DocBuilder<'_>) {
     let collections = context.catalog.collections().len();
     out.put_i32(
         "collections",
@@ -110,7 +111,7 @@ fn catalog(context: &Context, out: &mut DocBuilder<'_>) {
     }
 }
 
-fn connections(context: &Context, out: &mut DocBuilder<'_>) {
+fn connections(context: &Context, _: ValueRef<'_>, out: &mut DocBuilder<'_>) {
     let current = context.clients.len();
     let number = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
     let gauge = |gauge: &AtomicUsize| number(gauge.load(Ordering::Relaxed));
@@ -129,11 +130,11 @@ fn connections(context: &Context, out: &mut DocBuilder<'_>) {
         .put_i32("awaitingTopologyChanges", gauge(&monitors.awaiting));
 }
 
-fn extra_info(_: &Context, out: &mut DocBuilder<'_>) {
+fn extra_info(_: &Context, _: ValueRef<'_>, out: &mut DocBuilder<'_>) {
     out.put_str("note", "fields vary by platform");
 }
 
-fn global_lock(context: &Context, out: &mut DocBuilder<'_>) {
+fn global_lock(context: &Context, _: ValueRef<'_>, out: &mut DocBuilder<'_>) {
     let up = monotonic().saturating_duration_since(context.started);
     out.put_i64(
         "totalTime",
@@ -149,14 +150,14 @@ fn global_lock(context: &Context, out: &mut DocBuilder<'_>) {
     }
 }
 
-fn sessions(context: &Context, out: &mut DocBuilder<'_>) {
+fn sessions(context: &Context, _: ValueRef<'_>, out: &mut DocBuilder<'_>) {
     out.put_i32(
         "activeSessionsCount",
         i32::try_from(context.sessions.len()).unwrap_or(i32::MAX),
     );
 }
 
-fn memory(_: &Context, out: &mut DocBuilder<'_>) {
+fn memory(_: &Context, _: ValueRef<'_>, out: &mut DocBuilder<'_>) {
     let (resident, size) = system::memory_mb();
     let number = |n: i64| i32::try_from(n).unwrap_or(i32::MAX);
     out.put_i32("bits", usize::BITS as i32)
@@ -165,7 +166,7 @@ fn memory(_: &Context, out: &mut DocBuilder<'_>) {
         .put_bool("supported", true);
 }
 
-fn metrics(context: &Context, out: &mut DocBuilder<'_>) {
+fn metrics(context: &Context, _: ValueRef<'_>, out: &mut DocBuilder<'_>) {
     let transactions = context.sessions.transactions();
     let count = |counter: &AtomicUsize| counter.load(Ordering::Relaxed) as i64;
     let mut expiry = out.doc("abortExpiredTransactions");
@@ -230,12 +231,12 @@ fn put_ttl(context: &Context, out: &mut DocBuilder<'_>) {
         .put_i64("longestEventDelayMillis", delay);
 }
 
-fn mirrored_reads(_: &Context, out: &mut DocBuilder<'_>) {
+fn mirrored_reads(_: &Context, _: ValueRef<'_>, out: &mut DocBuilder<'_>) {
     out.put_i64("seen", 0).put_i64("sent", 0);
 }
 
 /// Writes the network traffic. `bytesIn` and `bytesOut` count messages before compression, the physical sizes after it.
-fn network(context: &Context, out: &mut DocBuilder<'_>) {
+fn network(context: &Context, _: ValueRef<'_>, out: &mut DocBuilder<'_>) {
     let counters = &context.counters;
     let requests: u64 = counters.commands().map(|(_, run, _)| run).sum();
     let physical = counters.traffic();
@@ -272,19 +273,26 @@ fn put_sizes(out: &mut DocBuilder<'_>, name: &str, received: u64, left: u64) {
     sizes.end();
 }
 
-fn operations(context: &Context, out: &mut DocBuilder<'_>) {
+fn latencies(context: &Context, asked: ValueRef<'_>, out: &mut DocBuilder<'_>) {
+    let asked = asked.as_doc();
+    let with_buckets = asked.is_some_and(|options| is_true(options.get("histograms")));
+    let transactions = context.sessions.transactions().latencies.lock().clone();
+    context.usage().put_all(&transactions, with_buckets, out);
+}
+
+fn operations(context: &Context, _: ValueRef<'_>, out: &mut DocBuilder<'_>) {
     for (name, n) in context.counters.operations() {
         out.put_i64(name, n.cast_signed());
     }
 }
 
-fn operations_from_elsewhere(context: &Context, out: &mut DocBuilder<'_>) {
+fn operations_from_elsewhere(context: &Context, _: ValueRef<'_>, out: &mut DocBuilder<'_>) {
     for (name, _) in context.counters.operations() {
         out.put_i64(name, 0);
     }
 }
 
-fn replica_set(context: &Context, out: &mut DocBuilder<'_>) {
+fn replica_set(context: &Context, _: ValueRef<'_>, out: &mut DocBuilder<'_>) {
     let Topology::ReplicaSet { name, .. } = &context.config.topology else {
         return;
     };
@@ -300,13 +308,13 @@ fn replica_set(context: &Context, out: &mut DocBuilder<'_>) {
         .put_str("me", &host);
 }
 
-fn storage_engine(_: &Context, out: &mut DocBuilder<'_>) {
+fn storage_engine(_: &Context, _: ValueRef<'_>, out: &mut DocBuilder<'_>) {
     out.put_str("name", "inMemory")
         .put_bool("supportsCommittedReads", true)
         .put_bool("persistent", false);
 }
 
-fn transactions(context: &Context, out: &mut DocBuilder<'_>) {
+fn transactions(context: &Context, _: ValueRef<'_>, out: &mut DocBuilder<'_>) {
     let counts = context.sessions.transactions();
     let count = |counter: &AtomicUsize| counter.load(Ordering::Relaxed) as i64;
     let open = counts.open() as i64;
@@ -328,7 +336,7 @@ fn transactions(context: &Context, out: &mut DocBuilder<'_>) {
 }
 
 /// Writes how many encrypted connections there have been since the start, by TLS version.
-fn transport_security(context: &Context, out: &mut DocBuilder<'_>) {
+fn transport_security(context: &Context, _: ValueRef<'_>, out: &mut DocBuilder<'_>) {
     let count = |counter: &AtomicUsize| counter.load(Ordering::Relaxed) as i64;
     out.put_i64("1.0", 0)
         .put_i64("1.1", 0)

@@ -52,7 +52,7 @@ pub(super) const GET_DEFAULT_RW_CONCERN: Command = Command::ready(
 pub(super) const TOP: Command = Command::ready(
     "top",
     Access::Admin,
-    "Shows the time spent per collection (always zero: it is not measured).",
+    "Shows how often each collection is used, and for how long.",
     top,
 )
 .with(Flags::ADMIN_ONLY.and(Flags::SECONDARY))
@@ -83,25 +83,16 @@ fn get_default_rw_concern(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Re
 }
 
 fn top(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    let mut collections = call.context.usage().collections();
+    for collection in call.context.catalog.collections() {
+        let name = collection.namespace().as_str().to_owned();
+        collections.entry(name).or_default();
+    }
     let mut totals = reply.doc("totals");
     totals.put_str("note", "all times in microseconds");
-    for collection in call.context.catalog.collections() {
-        let mut entry = totals.doc(collection.namespace().as_str());
-        for event in [
-            "total",
-            "readLock",
-            "writeLock",
-            "queries",
-            "getmore",
-            "insert",
-            "update",
-            "remove",
-            "commands",
-        ] {
-            let mut counts = entry.doc(event);
-            counts.put_i64("time", 0).put_i64("count", 0);
-            counts.end();
-        }
+    for (name, usage) in &collections {
+        let mut entry = totals.doc(name);
+        usage.put_events(&mut entry);
         entry.end();
     }
     totals.end();

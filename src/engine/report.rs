@@ -22,6 +22,10 @@ pub trait ServerLists: Send + Sync {
     /// Lists the running operations.
     fn operations(&self, wanted: &CurrentOps) -> Vec<DocBuf>;
     fn sessions(&self, wanted: &ListSessions) -> Vec<DocBuf>;
+    /// Writes how long commands took that used this collection, with the buckets of a histogram.
+    fn put_latencies(&self, namespace: &str, with_buckets: bool, out: &mut DocBuilder<'_>);
+    /// Writes how often commands used this collection, by kind.
+    fn put_events(&self, namespace: &str, out: &mut DocBuilder<'_>);
 }
 
 pub fn report(
@@ -68,6 +72,7 @@ fn coll_stats(
         storage,
         count,
         exec,
+        events,
     } = what
     else {
         return Ok(());
@@ -89,8 +94,16 @@ fn coll_stats(
         doc.put_str("ns", &on.to_string())
             .put_str("host", about.host)
             .put_date("localTime", about.at.now().0);
-        if let Some(histograms) = latency {
-            put_latency(doc, *histograms);
+        let namespace = on.to_string();
+        if let (Some(histograms), Some(server)) = (latency, about.server) {
+            let mut stats = doc.doc("latencyStats");
+            server.put_latencies(&namespace, *histograms, &mut stats);
+            stats.end();
+        }
+        if let (true, Some(server)) = (*events, about.server) {
+            let mut stats = doc.doc("operationStats");
+            server.put_events(&namespace, &mut stats);
+            stats.end();
         }
         if let Some(scale) = storage {
             let mut stats = doc.doc("storageStats");
@@ -109,22 +122,6 @@ fn coll_stats(
         }
     });
     Ok(())
-}
-
-/// Writes empty latency statistics. The server does not measure them per collection, but clients expect the fields.
-fn put_latency(doc: &mut DocBuilder<'_>, histograms: bool) {
-    let mut stats = doc.doc("latencyStats");
-    for kind in ["reads", "writes", "commands", "transactions"] {
-        let mut one = stats.doc(kind);
-        if histograms {
-            one.array("histogram").end();
-        }
-        one.put_i64("latency", 0)
-            .put_i64("ops", 0)
-            .put_i64("queryableEncryptionLatencyMicros", 0);
-        one.end();
-    }
-    stats.end();
 }
 
 fn index_stats(about: &ReportContext<'_>, on: &CollectionName, out: &mut RowBatch) -> Result<()> {

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::time::Instant;
 
 use dashmap::DashMap;
 use parking_lot::{Mutex, MutexGuard};
@@ -16,7 +17,9 @@ use super::retry::{CompletedStatements, weight};
 use super::transaction::{TransactionInfo, TransactionState};
 use super::transaction_counts::TransactionCounts;
 use super::{Idle, Retry, SessionId};
+use crate::clock::monotonic;
 use crate::error::{Code, Error, Result};
+use crate::latency::micros;
 use crate::value::Millis;
 
 /// The time after which an unused session is removed (`logicalSessionTimeoutMinutes`).
@@ -378,7 +381,9 @@ impl Session {
     }
 
     /// Counts a transaction that has ended.
-    pub(super) fn count_ended(&self, committed: bool) {
+    pub(super) fn count_ended(&self, began: Instant, committed: bool) {
+        let lasted = micros(monotonic().saturating_duration_since(began));
+        self.transactions.latencies.lock().add(lasted, 1);
         let counter = match committed {
             true => &self.transactions.committed,
             false => &self.transactions.aborted,

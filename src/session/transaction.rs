@@ -125,11 +125,12 @@ impl Session {
                 let is_over = |open: &OpenTransaction| open.info.expires <= now;
                 match &state.transaction {
                     TransactionState::Open(open) if is_over(open) => {
+                        let began = open.info.began;
                         let expired =
                             std::mem::replace(&mut state.transaction, TransactionState::Aborted);
                         drop(state);
                         drop(expired);
-                        self.count_ended(false);
+                        self.count_ended(began, false);
                         return Err(aborted(number));
                     }
                     TransactionState::Open(_) => TransactionState::None,
@@ -169,9 +170,10 @@ impl Session {
 
     /// Aborts a transaction that the session no longer has. Call it without the session's lock.
     pub(super) fn give_up(&self, state: TransactionState) {
-        if matches!(state, TransactionState::Open(_)) {
-            drop(state);
-            self.count_ended(false);
+        if let TransactionState::Open(open) = state {
+            let began = open.info.began;
+            drop(open);
+            self.count_ended(began, false);
         }
     }
 
@@ -401,6 +403,7 @@ impl InTransaction {
         let TransactionState::Open(open) = state else {
             return Ok(());
         };
+        let began = open.info.began;
         let committed = open.transaction.commit(now, || LogTransaction {
             lsid: self.session.id().to_doc(),
             number: self.number,
@@ -408,7 +411,7 @@ impl InTransaction {
         if committed.is_err() {
             self.state = TransactionState::Aborted;
         }
-        self.session.count_ended(committed.is_ok());
+        self.session.count_ended(began, committed.is_ok());
         committed
     }
 }

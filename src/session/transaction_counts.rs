@@ -2,12 +2,18 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use parking_lot::Mutex;
+
+use crate::latency::Histogram;
+
 /// How many transactions there were, and are.
 #[derive(Debug, Default)]
 pub struct TransactionCounts {
     pub started: AtomicUsize,
     pub committed: AtomicUsize,
     pub aborted: AtomicUsize,
+    /// How long those lasted that have ended.
+    pub latencies: Mutex<Histogram>,
     /// How often somebody looked for transactions that have lasted too long, and how many that ended.
     pub passes: AtomicUsize,
     pub expired: AtomicUsize,

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 
 use super::Context;
+use super::repeats::Repeats;
 use crate::auth::LoginState;
 use crate::cosmos::LastRequest;
 use crate::handler::{Peer, TlsVersion};
@@ -29,6 +30,8 @@ pub struct Client {
     metadata: OnceLock<DocBuf>,
     /// The user who has logged in.
     pub login: LoginState,
+    /// Its latest commands, which are counted together.
+    pub(super) repeats: Repeats,
     /// The last request that touched data, and its cost.
     last_request: Mutex<Option<LastRequest>>,
 }
@@ -51,6 +54,7 @@ impl Connection {
             address: peer.address,
             metadata: OnceLock::new(),
             login: LoginState::default(),
+            repeats: Repeats::default(),
             last_request: Mutex::new(None),
         });
         context.clients.insert(peer.id, Arc::clone(&client));
@@ -66,6 +70,7 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         self.context.clients.remove(&self.client.id);
+        self.context.count_waiting(&self.client);
     }
 }
 

@@ -14,6 +14,7 @@ use super::operations::Operations;
 use super::parameters::Parameters;
 use super::system;
 use super::system_collections::announce;
+use super::usage::Usage;
 use crate::auth::Users;
 use crate::clock::{Clock, monotonic};
 use crate::command::FailPoints;
@@ -50,6 +51,8 @@ pub struct Context {
     pub cursors: Cursors,
     pub operations: Arc<Operations>,
     pub counters: Counters,
+    /// How the collections are used. Read it with [`Context::usage`].
+    pub(super) usage: Usage,
     pub parameters: Parameters,
     /// The bytes that one stage of a query may hold.
     pub query_memory: usize,
@@ -129,6 +132,7 @@ impl Context {
             cursors: Cursors::new(idle.clone()),
             operations: Arc::default(),
             counters: Counters::default(),
+            usage: Usage::default(),
             parameters,
             query_memory: config.max_query_memory.bytes(),
             profiling: Profiling::default(),

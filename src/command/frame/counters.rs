@@ -11,7 +11,7 @@ use crate::query::update::{Style, Update};
 use crate::wire::{CompressedMessage, Compressor};
 
 /// The number of shards. Connections are distributed over them.
-const SHARDS: usize = 8;
+pub(super) const SHARDS: usize = 8;
 
 /// The commands whose updates are counted by their form.
 const UPDATING: [&str; 3] = ["bulkWrite", "findAndModify", "update"];

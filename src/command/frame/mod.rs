@@ -28,6 +28,7 @@ pub(in crate::command) mod oplog;
 pub(in crate::command) mod parameters;
 pub(in crate::command) mod read_preference;
 pub(in crate::command) mod record_ids;
+pub(in crate::command) mod repeats;
 pub mod reply;
 pub(in crate::command) mod route;
 pub(in crate::command) mod rows;
@@ -39,6 +40,7 @@ pub(in crate::command) mod system;
 pub(in crate::command) mod system_collections;
 pub(in crate::command) mod task;
 pub(in crate::command) mod transaction;
+pub(in crate::command) mod usage;
 pub(in crate::command) mod watch;
 pub(in crate::command) mod write_concern;
 

@@ -55,10 +55,11 @@ impl Task for SchemaTask {
     }
 }
 
-/// Writes the fields of the reply. Also forgets the throughput of a dropped collection or database.
+/// Writes the fields of the reply. Also forgets the throughput and the usage of a dropped collection or database.
 fn tell(context: &Context, done: &Done, reply: &mut DocBuilder<'_>) {
     match done {
-        Done::Created | Done::NothingToCreate | Done::Renamed | Done::NothingToDrop => {}
+        Done::Created | Done::NothingToCreate | Done::NothingToDrop => {}
+        Done::Renamed(from) => context.usage().forget_collection(from.as_str()),
         Done::Modified(modified) => put_modified(modified, reply),
         Done::BuiltIndexes(built) => put_built(built, reply),
         Done::DroppedIndexes(dropped) => {
@@ -70,11 +71,15 @@ fn tell(context: &Context, done: &Done, reply: &mut DocBuilder<'_>) {
         Done::DroppedCollection(namespace, indexes) => {
             let namespace = namespace.as_str();
             context.cosmos.offers.forget_collection(namespace);
+            context.usage().forget_collection(namespace);
             reply
                 .put_i32("nIndexesWas", *indexes)
                 .put_str("ns", namespace);
         }
-        Done::DroppedDatabase(database) => context.cosmos.offers.forget_database(database),
+        Done::DroppedDatabase(database) => {
+            context.cosmos.offers.forget_database(database);
+            context.usage().forget_database(database);
+        }
     }
 }
 

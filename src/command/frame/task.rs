@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::operations::Operation;
+use super::usage::Used;
 use super::write_concern::UnmetConcern;
 use super::{Command, Context, reply, transaction};
 use crate::command::cosmos::Meter;
@@ -11,8 +12,9 @@ use crate::engine::Snapshot;
 use crate::error::{Code, Error, Hangup, Result};
 use crate::handler::{Progress, Work};
 use crate::interrupt::Limit;
+use crate::latency::Stopwatch;
 use crate::session::InTransaction;
-use crate::value::{Doc, DocBuilder};
+use crate::value::{Doc, DocBuilder, ValueRef};
 use crate::wait::Wait;
 use crate::wire::Request;
 
@@ -56,6 +58,9 @@ pub(in crate::command) struct RunningCommand {
     pub meter: Option<Meter>,
     pub limit: Limit,
     pub shard: usize,
+    pub stopwatch: Stopwatch,
+    /// The number of statements that count on their own.
+    pub statements: u64,
     /// The reply is only `ok`.
     pub terse: bool,
     /// A write concern that cannot be met, and the request that has it.
@@ -74,6 +79,16 @@ impl RunningCommand {
         let (unmet, request) = self.unmet.as_ref()?;
         let counts = unmet.concerns(self.command, request.body(), self.task.effort());
         counts.then_some(unmet)
+    }
+
+    fn note_usage(&self) {
+        let info = &self.operation.info;
+        let body = info.body();
+        let first = body.first().map_or(ValueRef::MISSING, |first| first.value);
+        let mut used = Used::new(self.command, &info.database, first, body);
+        used.statements = self.statements;
+        self.context
+            .note_usage(&info.client, &used, Some(&self.stopwatch));
     }
 
     /// Returns the error of a command that was killed because the time of its transaction is over, or else this one.
@@ -98,6 +113,7 @@ impl Drop for RunningCommand {
 impl Work for RunningCommand {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Progress, Hangup> {
         let start = out.len();
+        self.stopwatch.go_on();
         let stepped = self.limit.check().and_then(|()| {
             let mut builder = DocBuilder::begin(out);
             let stepped = self.limit.watch(|| self.task.step(&mut builder));
@@ -122,6 +138,11 @@ impl Work for RunningCommand {
             };
             let client = &self.operation.info.client;
             meter.end(&self.context, client, self.task.effort(), reply);
+        }
+        match stepped {
+            Ok(Step::Wait(_)) => self.stopwatch.pause(),
+            _ if goes_on => {}
+            _ => self.note_usage(),
         }
         let in_transaction = self.transaction.is_some();
         if !goes_on && let Some(joined) = self.transaction.take() {

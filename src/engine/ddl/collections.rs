@@ -108,7 +108,7 @@ impl RenameCollection {
             drop_target,
         } = self;
         match catalog.rename(&from, &to, drop_target, now) {
-            Ok(()) => Ok(Done::Renamed),
+            Ok(()) => Ok(Done::Renamed(from)),
             Err(RenameError::NoSuchSource) => Err(Error::new(
                 Code::NamespaceNotFound,
                 format!("Source collection {from} does not exist"),

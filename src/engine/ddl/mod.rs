@@ -69,7 +69,8 @@ pub enum Done {
     /// The collection does not exist, which is no error.
     NothingToDrop,
     DroppedDatabase(String),
-    Renamed,
+    /// The name that the collection had.
+    Renamed(Namespace),
 }
 
 /// A schema change that is either done already or runs in steps.

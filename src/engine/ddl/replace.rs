@@ -62,7 +62,7 @@ impl ReplaceCollection {
         let moved = found.filter(meant).ok_or_else(dropped)?;
         loop {
             match self.take_place(catalog, &moved, now) {
-                Ok(()) => return Ok(Done::Renamed),
+                Ok(()) => return Ok(Done::Renamed(self.from)),
                 Err(CannotReplace::OtherDefault) => {}
                 Err(CannotReplace::Refused(error)) => return Err(error),
             }

@@ -24,7 +24,8 @@ pub(super) fn parse(
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
     let words = "$collStats must take a nested object but found: {}";
-    let (mut latency, mut storage, mut count, mut exec) = (None, None, false, false);
+    let (mut latency, mut storage) = (None, None);
+    let (mut count, mut exec, mut events) = (false, false, false);
     for option in fields("$collStats", object(value, 5447000, words)?) {
         match option.name() {
             "latencyStats" => {
@@ -39,9 +40,7 @@ pub(super) fn parse(
             }
             "count" => count |= empty(option)?,
             "queryExecStats" => exec |= empty(option)?,
-            "operationStats" => {
-                empty(option)?;
-            }
+            "operationStats" => events |= empty(option)?,
             _ => return Err(option.unknown()),
         }
     }
@@ -52,6 +51,7 @@ pub(super) fn parse(
             storage,
             count,
             exec,
+            events,
         },
     })));
     Ok(())

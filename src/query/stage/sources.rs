@@ -91,6 +91,8 @@ pub enum Report {
         storage: Option<f64>,
         count: bool,
         exec: bool,
+        /// `operationStats`
+        events: bool,
     },
     IndexStats,
     CurrentOp(CurrentOps),

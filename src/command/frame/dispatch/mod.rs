@@ -26,6 +26,7 @@ use super::generic::Generic;
 use super::guard::{self, Rights};
 use super::operations::Operation;
 use super::task::RunningCommand;
+use super::usage::Used;
 use super::write_concern::UnmetConcern;
 use super::{
     Access, Command, Context, Flags, Outcome, Task, cluster_time, collection_uuid, oplog, reply,
@@ -38,6 +39,7 @@ use crate::engine::OPLOG;
 use crate::error::{Code, Error, Hangup, Result};
 use crate::handler::{self, Handler, Peer, Traffic, Work};
 use crate::interrupt::{Limit, expired};
+use crate::latency::Stopwatch;
 use crate::session::{Busy, Session};
 use crate::value::{Doc, DocBuilder, Type};
 use crate::vocabulary::Status;
@@ -265,6 +267,7 @@ fn run(
     let Status::Ready(run) = command.status else {
         return Err(planned(context, client, command));
     };
+    let stopwatch = client.repeats.start(command);
     let named;
     let mut own = SmallVec::new();
     let generic = Generic::parse(command, &context.config.topology, request, &mut own)?;
@@ -375,8 +378,7 @@ fn run(
         Ok(Outcome::Work(task)) => {
             builder.end();
             let operation = operation.unwrap_or_else(|| list(&call));
-            let unmet = call.generic.write_concern.unmet.take();
-            let work = go_on(&mut call, task, operation, meter, terse, unmet);
+            let work = go_on(&mut call, task, operation, meter, terse, stopwatch);
             return Ok(Attempt::Work(work));
         }
         outcome => outcome,
@@ -392,6 +394,9 @@ fn run(
         builder.put_f64("ok", 1.0);
     }
     builder.end();
+    if !matches!(outcome, Ok(Outcome::Stream)) {
+        note_usage(&call, stopwatch.as_ref());
+    }
     if let Some(meter) = meter {
         let said = match outcome {
             Ok(_) => reply::behind(out, start),
@@ -418,6 +423,17 @@ fn run(
             Ok(Attempt::Replied)
         }
     }
+}
+
+/// Counts a command that was answered at once.
+#[inline]
+fn note_usage(call: &Call<'_>, stopwatch: Option<&Stopwatch>) {
+    call.context.note_usage(call.client, &used(call), stopwatch);
+}
+
+fn used<'a>(call: &Call<'a>) -> Used<'a> {
+    let (database, first) = (call.generic.database, call.target());
+    Used::new(call.command, database, first, call.body()).with_statements(call.request)
 }
 
 /// Runs a command. A statement of a transaction uses its collection from now on.
@@ -555,9 +571,12 @@ fn go_on(
     operation: Operation,
     meter: Option<cosmos::Meter>,
     terse: bool,
-    unmet: Option<Box<UnmetConcern>>,
+    stopwatch: Option<Stopwatch>,
 ) -> Box<dyn Work> {
+    let unmet = call.generic.write_concern.unmet.take();
     Box::new(RunningCommand {
+        stopwatch: stopwatch.unwrap_or_else(|| Stopwatch::since(operation.info.started)),
+        statements: used(call).statements,
         task,
         command: call.command,
         context: Arc::clone(call.context),
