@@ -33,7 +33,7 @@ pub const VERSIONS: &[Known] = &[
                 }
                 Bson::Int32(0) | Bson::Int64(0) => true,
                 Bson::Double(number) => *number == 0.0,
-                other => matches!(other, Bson::Null | Bson::Boolean(false)),
+                other => matches!(other, Bson::Null | Bson::Undefined | Bson::Boolean(false)),
             };
             // The options must be those with which the collection was created, such as the same `storageEngine`.
             let options = |command: &Document| -> BTreeMap<String, String> {
@@ -411,7 +411,7 @@ pub const VERSIONS: &[Known] = &[
         is: |found, _| {
             let (theirs, ours) = found.codes();
             let checks_date = |code| {
-                matches!(code, 0 | 9 | 16006 | 40485 | 40517 | 40533)
+                matches!(code, 0 | 9 | 16006 | 40485 | 40515 | 40517 | 40533)
                     || matches!(code, 5_166_307 | 5_166_402..=5_166_406 | 5_439_006..=5_439_018)
             };
             if !checks_date(theirs) {
