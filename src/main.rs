@@ -9,7 +9,7 @@ use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
 use sundown::Backend;
 use sundown::clock::Clock;
 use sundown::config::{Config, LogFormat, Settings, TlsMode, usual_port};
-use sundown::server::Server;
+use sundown::server::{Server, yield_if_busy};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -79,6 +79,9 @@ fn main() -> ExitCode {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     if config.workers > 0 {
         runtime.worker_threads(config.workers);
+    }
+    if config.upstream.is_some() {
+        runtime.on_thread_park(yield_if_busy);
     }
     let runtime = match runtime.enable_all().thread_name("sundown").build() {
         Ok(runtime) => runtime,

@@ -10,9 +10,11 @@ mod connection;
 mod drain;
 mod inflate_budget;
 mod listen;
+mod park;
 mod stream;
 mod tls;
 mod unread_replies;
 
 pub use listen::Server;
+pub use park::yield_if_busy;
 pub use tls::{Acceptor, Greeting};
