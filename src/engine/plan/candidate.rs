@@ -285,8 +285,10 @@ fn candidate<'i>(
         let fields = given.iter().flatten();
         fields.filter(|field| field.bounds.kind == kind).count()
     };
-    // An index on fields that must exist is smaller than its collection.
-    let selective = index.spec.sparse || index.partial.is_some();
+    // An index on fields that must exist is smaller than its collection. Without a condition on its first field MongoDB does
+    // not use it, and its order would show.
+    let is_smaller = index.spec.sparse || index.partial.is_some();
+    let selective = is_smaller && bounds.first().is_some_and(Option::is_some);
     let score = Score {
         one: index.spec.unique && count(BoundKind::Point) == index.spec.paths.len(),
         bounded: used > 0 && count(BoundKind::Wide) < used,
