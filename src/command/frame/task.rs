@@ -85,7 +85,7 @@ impl RunningCommand {
         let info = &self.operation.info;
         let body = info.body();
         let first = body.first().map_or(ValueRef::MISSING, |first| first.value);
-        let mut used = Used::new(self.command, &info.database, first, body);
+        let mut used = Used::new(self.command, &info.database, first, body, None);
         used.statements = self.statements;
         self.context
             .note_usage(&info.client, &used, Some(&self.stopwatch));

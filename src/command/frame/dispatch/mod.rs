@@ -433,7 +433,13 @@ fn note_usage(call: &Call<'_>, stopwatch: Option<&Stopwatch>) {
 
 fn used<'a>(call: &Call<'a>) -> Used<'a> {
     let (database, first) = (call.generic.database, call.target());
-    Used::new(call.command, database, first, call.body()).with_statements(call.request)
+    Used::new(
+        call.command,
+        database,
+        first,
+        call.body(),
+        Some(call.request),
+    )
 }
 
 /// Runs a command. A statement of a transaction uses its collection from now on.

@@ -3,17 +3,19 @@
 //! A command is counted when its reply is written, under the collection that it names. The counts are split into the same
 //! shards as [`Counters`](super::Counters), so that connections on different cores seldom wait for each other.
 
+mod command_use;
+
 use std::collections::{BTreeMap, HashMap};
-use std::sync::LazyLock;
 
 use parking_lot::Mutex;
 
 use super::counters::{Counters, SHARDS};
 use super::{Client, Command, Context};
-use crate::command::COMMANDS;
 use crate::latency::{Histogram, Stopwatch};
 use crate::value::{Doc, DocBuilder, ValueRef};
 use crate::wire::Request;
+
+use command_use::{CLASSES, CommandClass, CommandUse, EVENTS, Locked};
 
 #[derive(Default)]
 pub struct Usage {
@@ -46,52 +48,8 @@ struct EventCount {
     count: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum CommandClass {
-    Commands,
-    Reads,
-    Writes,
-}
-
-/// The classes of commands in the order in which MongoDB shows them. Behind them come the transactions.
-const CLASSES: [&str; 3] = ["commands", "reads", "writes"];
+/// Behind the classes come the transactions.
 const TRANSACTIONS: &str = "transactions";
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum UsageEvent {
-    Query,
-    GetMore,
-    Insert,
-    Update,
-    Remove,
-    Command,
-}
-
-const EVENTS: [&str; 6] = [
-    "queries", "getmore", "insert", "update", "remove", "commands",
-];
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Locked {
-    No,
-    Shared,
-    Exclusively,
-}
-
-/// Where a command names its collection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Named {
-    /// In its first field.
-    First,
-    /// In its first field, together with the database.
-    InFull,
-    /// In the first field of the command inside.
-    Inside,
-    /// In this field.
-    Field(&'static str),
-    /// Nowhere, or it names several.
-    Nowhere,
-}
 
 /// Commands that are over, all alike.
 #[derive(Clone, Copy)]
@@ -105,162 +63,35 @@ pub(super) struct Used<'a> {
     pub statements: u64,
 }
 
-/// How MongoDB counts a command.
-struct CommandUse {
-    name: &'static str,
-    class: CommandClass,
-    event: UsageEvent,
-    locked: Locked,
-    named: Named,
-    /// The field with its statements, if each counts on its own.
-    statements: Option<&'static str>,
-}
-
-/// The commands that use a collection, sorted by name. Every other command counts only among all commands.
-const USES: &[CommandUse] = &[
-    command("aggregate", Locked::Shared).reads(),
-    command("bulkWrite", Locked::No)
-        .writes(UsageEvent::Command)
-        .named(Named::Nowhere),
-    command("collMod", Locked::Exclusively),
-    command("collStats", Locked::Shared),
-    command("count", Locked::Shared).reads(),
-    command("create", Locked::No),
-    command("createIndexes", Locked::Exclusively),
-    command("dataSize", Locked::Shared).named(Named::InFull),
-    command("delete", Locked::Exclusively)
-        .writes(UsageEvent::Remove)
-        .each("deletes"),
-    command("distinct", Locked::Shared).reads(),
-    command("dropIndexes", Locked::Exclusively),
-    command("explain", Locked::Shared).named(Named::Inside),
-    command("find", Locked::Shared)
-        .reads()
-        .counted_as(UsageEvent::Query),
-    command("findAndModify", Locked::Exclusively).writes(UsageEvent::Command),
-    command("getMore", Locked::Shared)
-        .reads()
-        .counted_as(UsageEvent::GetMore)
-        .named(Named::Field("collection")),
-    command("insert", Locked::Exclusively).writes(UsageEvent::Insert),
-    command("killCursors", Locked::No),
-    command("listIndexes", Locked::Shared),
-    command("planCacheClear", Locked::Shared),
-    command("update", Locked::Exclusively)
-        .writes(UsageEvent::Update)
-        .each("updates"),
-];
-
-/// By the position of the command in its table.
-static USE_OF: LazyLock<Vec<Option<&'static CommandUse>>> = LazyLock::new(|| {
-    let commands = COMMANDS.entries().iter();
-    commands
-        .map(|command| USES.iter().find(|row| row.name == command.name))
-        .collect()
-});
-
 /// So many collections may be counted before entries without a collection are looked for.
 const MANY: usize = 1024;
-
-/// No collection has a longer name, whatever a client asks for.
-const LONGEST_NAME: usize = 255;
-
-// === impl CommandUse ===
-
-const fn command(name: &'static str, locked: Locked) -> CommandUse {
-    CommandUse {
-        name,
-        class: CommandClass::Commands,
-        event: UsageEvent::Command,
-        locked,
-        named: Named::First,
-        statements: None,
-    }
-}
-
-impl CommandUse {
-    const fn reads(mut self) -> Self {
-        self.class = CommandClass::Reads;
-        self
-    }
-
-    const fn writes(mut self, event: UsageEvent) -> Self {
-        self.class = CommandClass::Writes;
-        self.counted_as(event)
-    }
-
-    const fn counted_as(mut self, event: UsageEvent) -> Self {
-        self.event = event;
-        self
-    }
-
-    const fn named(mut self, named: Named) -> Self {
-        self.named = named;
-        self
-    }
-
-    const fn each(mut self, statements: &'static str) -> Self {
-        self.statements = Some(statements);
-        self
-    }
-
-    fn of(command: &'static Command) -> Option<&'static Self> {
-        let row = COMMANDS.entries().element_offset(command)?;
-        USE_OF.get(row).copied().flatten()
-    }
-
-    /// Returns the database and the name of the collection that the command names.
-    fn collection<'a>(
-        &self,
-        database: &'a str,
-        first: ValueRef<'a>,
-        body: Doc<'a>,
-    ) -> Option<(&'a str, &'a str)> {
-        let name = match self.named {
-            Named::First => first.as_str()?,
-            Named::InFull => return first.as_str()?.split_once('.'),
-            Named::Inside => first.as_doc()?.first()?.value.as_str()?,
-            Named::Field(field) => body.get(field).as_str()?,
-            Named::Nowhere => return None,
-        };
-        let is_one = !name.is_empty() && !name.starts_with("$cmd.");
-        (is_one && name.len() + database.len() < LONGEST_NAME).then_some((database, name))
-    }
-}
 
 // === impl Used ===
 
 impl<'a> Used<'a> {
-    /// Describes a command with this value in its first field.
+    /// Describes a command with this value in its first field. The statements are counted if they are in the request.
     pub fn new(
         command: &'static Command,
         database: &'a str,
         first: ValueRef<'a>,
         body: Doc<'a>,
+        request: Option<&Request>,
     ) -> Self {
         let row = CommandUse::of(command);
         let names = row.and_then(|row| row.collection(database, first, body));
         let (database, collection) = names.unwrap_or_default();
+        let list = row.and_then(|row| row.statements).zip(request);
+        let statements = list.map_or(1, |(list, request)| match request.sequence(list) {
+            Some(sequence) => sequence.iter().count(),
+            None => body.get(list).as_array().map_or(0, Doc::count),
+        });
         Self {
             command,
             database,
             collection,
             commands: 1,
-            statements: 1,
+            statements: statements as u64,
         }
-    }
-
-    /// Adds how many statements of the request are counted.
-    pub fn with_statements(mut self, request: &Request) -> Self {
-        let row = CommandUse::of(self.command);
-        if let Some(list) = row.and_then(|row| row.statements) {
-            let count = match request.sequence(list) {
-                Some(sequence) => sequence.iter().count(),
-                None => request.body().get(list).as_array().map_or(0, Doc::count),
-            };
-            self.statements = count as u64;
-        }
-        self
     }
 }
 
@@ -513,17 +344,8 @@ mod tests {
         let body = DocBuf::from(body);
         let first = body.as_doc().first().unwrap();
         let command = find(first.name_bytes()).unwrap();
-        let used = Used::new(command, "db", first.value, body.as_doc());
+        let used = Used::new(command, "db", first.value, body.as_doc(), None);
         usage.note(shard, &used, 7, |_, _| exists);
-    }
-
-    #[test]
-    fn every_row_is_a_command_and_the_rows_are_sorted() {
-        assert!(USES.is_sorted_by(|a, b| a.name < b.name));
-        for row in USES {
-            let command = find(row.name.as_bytes()).expect(row.name);
-            assert_eq!(CommandUse::of(command).map(|row| row.name), Some(row.name));
-        }
     }
 
     #[test]
