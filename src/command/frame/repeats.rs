@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use super::Command;
 use super::usage::Used;
 use crate::latency::Stopwatch;
+use crate::value::{Type, ValueRef};
 
 /// Of so many equal commands in a row, one is measured.
 const EVERY: u32 = 64;
@@ -29,7 +30,9 @@ pub struct Repeats {
 struct Waiting {
     command: Option<&'static Command>,
     database: String,
-    collection: String,
+    /// The type and the bytes of the value that names the collection.
+    name_type: Option<Type>,
+    name: Vec<u8>,
     commands: u64,
     statements: u64,
     /// The latency of the last one that was measured.
@@ -64,7 +67,7 @@ impl Repeats {
         let is_repeated = waiting
             .command
             .is_some_and(|command| std::ptr::eq(command, used.command))
-            && waiting.collection == used.collection
+            && waiting.name() == used.name
             && waiting.database == used.database;
         if is_repeated && micros.is_none() {
             waiting.commands += 1;
@@ -83,12 +86,16 @@ impl Repeats {
 // === impl Waiting ===
 
 impl Waiting {
+    fn name(&self) -> ValueRef<'_> {
+        ValueRef::new(self.name_type.unwrap_or(Type::Missing), &self.name)
+    }
+
     fn flush(&mut self, count: impl Fn(&Used<'_>, u64)) {
         if let Some(command) = self.command.filter(|_| self.commands > 0) {
             let used = Used {
                 command,
                 database: &self.database,
-                collection: &self.collection,
+                name: self.name(),
                 commands: self.commands,
                 statements: self.statements,
             };
@@ -111,13 +118,11 @@ impl Waiting {
         self.flush(&count);
         if !is_repeated {
             self.command = Some(used.command);
-            for (kept, name) in [
-                (&mut self.database, used.database),
-                (&mut self.collection, used.collection),
-            ] {
-                kept.clear();
-                kept.push_str(name);
-            }
+            self.database.clear();
+            self.database.push_str(used.database);
+            self.name_type = Some(used.name.ty());
+            self.name.clear();
+            self.name.extend_from_slice(used.name.data());
         }
         match micros {
             Some(micros) => {
@@ -138,6 +143,7 @@ mod tests {
 
     use super::*;
     use crate::command::find;
+    use crate::value::Value;
 
     #[test]
     fn every_command_is_counted_and_few_are_measured() {
@@ -148,6 +154,7 @@ mod tests {
             commands.set(commands.get() + used.commands);
             statements.set(statements.get() + used.statements);
         };
+        let [a, b] = ["a", "b"].map(Value::string);
         let mut measured = 0;
         for at in 0..1_000 {
             let command = find(if at % 100 == 0 { b"update" } else { b"find" }).unwrap();
@@ -156,7 +163,7 @@ mod tests {
             let used = Used {
                 command,
                 database: "db",
-                collection: if at % 10 == 0 { "a" } else { "b" },
+                name: if at % 10 == 0 { a.as_ref() } else { b.as_ref() },
                 commands: 1,
                 statements: 2,
             };

@@ -109,6 +109,9 @@ static USE_OF: LazyLock<Vec<Option<&'static CommandUse>>> = LazyLock::new(|| {
 /// No collection has a longer name, whatever a client asks for.
 const LONGEST_NAME: usize = 255;
 
+/// The bytes of a value that may be such a name. Longer ones are not kept.
+const LONGEST_VALUE: usize = 2 * LONGEST_NAME;
+
 // === impl CommandUse ===
 
 const fn command(name: &'static str, locked: Locked) -> CommandUse {
@@ -153,20 +156,34 @@ impl CommandUse {
         USE_OF.get(row).copied().flatten()
     }
 
-    /// Returns the database and the name of the collection that the command names.
+    /// Returns the value by which a command with this value in its first field names its collection, or a missing one.
+    #[inline]
+    pub(super) fn name<'a>(&self, first: ValueRef<'a>, body: Doc<'a>) -> ValueRef<'a> {
+        let name = match self.named {
+            Named::First | Named::InFull => first,
+            Named::Inside => {
+                let inside = first.as_doc().and_then(Doc::first);
+                inside.map_or(ValueRef::MISSING, |inside| inside.value)
+            }
+            Named::Field(field) => body.get(field),
+            Named::Nowhere => ValueRef::MISSING,
+        };
+        match name.data().len() {
+            ..=LONGEST_VALUE => name,
+            _ => ValueRef::MISSING,
+        }
+    }
+
+    /// Returns the database and the name of the collection that has this name for the command.
     pub(super) fn collection<'a>(
         &self,
         database: &'a str,
-        first: ValueRef<'a>,
-        body: Doc<'a>,
+        name: ValueRef<'a>,
     ) -> Option<(&'a str, &'a str)> {
-        let name = match self.named {
-            Named::First => first.as_str()?,
-            Named::InFull => return first.as_str()?.split_once('.'),
-            Named::Inside => first.as_doc()?.first()?.value.as_str()?,
-            Named::Field(field) => body.get(field).as_str()?,
-            Named::Nowhere => return None,
-        };
+        let name = name.as_str()?;
+        if self.named == Named::InFull {
+            return name.split_once('.');
+        }
         let is_one = !name.is_empty() && !name.starts_with("$cmd.");
         (is_one && name.len() + database.len() < LONGEST_NAME).then_some((database, name))
     }

@@ -55,9 +55,9 @@ const TRANSACTIONS: &str = "transactions";
 #[derive(Clone, Copy)]
 pub(super) struct Used<'a> {
     pub command: &'static Command,
-    /// Both names are empty if the command names no collection.
     pub database: &'a str,
-    pub collection: &'a str,
+    /// The value by which the command names its collection, or a missing one. It is only looked into when it is counted.
+    pub name: ValueRef<'a>,
     pub commands: u64,
     /// How many statements they had together, if statements count on their own.
     pub statements: u64,
@@ -70,6 +70,7 @@ const MANY: usize = 1024;
 
 impl<'a> Used<'a> {
     /// Describes a command with this value in its first field. The statements are counted if they are in the request.
+    #[inline]
     pub fn new(
         command: &'static Command,
         database: &'a str,
@@ -78,8 +79,6 @@ impl<'a> Used<'a> {
         request: Option<&Request>,
     ) -> Self {
         let row = CommandUse::of(command);
-        let names = row.and_then(|row| row.collection(database, first, body));
-        let (database, collection) = names.unwrap_or_default();
         let list = row.and_then(|row| row.statements).zip(request);
         let statements = list.map_or(1, |(list, request)| match request.sequence(list) {
             Some(sequence) => sequence.iter().count(),
@@ -88,7 +87,7 @@ impl<'a> Used<'a> {
         Self {
             command,
             database,
-            collection,
+            name: row.map_or(ValueRef::MISSING, |row| row.name(first, body)),
             commands: 1,
             statements: statements as u64,
         }
@@ -113,8 +112,10 @@ impl Usage {
         let class = row.map_or(CommandClass::Commands, |row| row.class);
         let mut shard = shard.lock();
         shard.all[class as usize].add(micros, used.commands);
-        if let Some(row) = row.filter(|_| !used.collection.is_empty()) {
-            shard.note((used.database, used.collection), exists, |usage| {
+        if let Some(row) = row
+            && let Some(names) = row.collection(used.database, used.name)
+        {
+            shard.note(names, exists, |usage| {
                 usage.note(row, micros, used.statements);
             });
         }
