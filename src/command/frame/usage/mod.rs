@@ -1,7 +1,7 @@
 //! How often the collections are used, by what, and how long that takes: `top`, `latencyStats` and `opLatencies`.
 //!
 //! A command is counted when its reply is written, under the collection that it names. The counts are split into the same
-//! shards as [`Counters`](super::Counters), so that connections on different cores seldom wait for each other.
+//! shards as [`Counters`], so that connections on different cores seldom wait for each other.
 
 mod command_use;
 
