@@ -45,6 +45,9 @@ struct IndexOptions<'a> {
     /// The specification as a client wrote it. Members of a cluster send it, and it is checked like any other.
     original: Option<Doc<'a>>,
     has_weights: bool,
+    has_collation: bool,
+    /// An index of version 1.
+    is_older: bool,
     /// Unknown options that the client asked to ignore.
     ignored: Vec<&'a str>,
 }
@@ -65,6 +68,11 @@ pub(in crate::command) fn parse(spec: Doc<'_>, unknown: Unknown) -> Result<Wante
     if options.has_weights && !has_text {
         return Err(in_spec(cannot(format!(
             "Invalid index specification {spec}; the field 'weights' can only be specified with text indexes"
+        ))));
+    }
+    if options.is_older && options.has_collation {
+        return Err(in_spec(cannot(format!(
+            "Invalid index specification {spec}; cannot create an index with the 'collation' option and v={OLDER}"
         ))));
     }
     if let Some(original) = options.original {
@@ -330,9 +338,11 @@ impl<'a> IndexOptions<'a> {
                 if !collation::check(spec)? {
                     return Err(Error::not_implemented("index option 'collation'"));
                 }
+                self.has_collation = true;
             }
             "v" => {
                 if check_version(value, spec)? == OLDER {
+                    self.is_older = true;
                     let version = OLDER.to_le_bytes();
                     self.only_shown
                         .put(name, ValueRef::new(Type::Int32, &version));
@@ -554,7 +564,8 @@ fn levels(filter: Doc<'_>) -> usize {
                     .first()
                     .is_some_and(|test| test.name().starts_with('$')) =>
             {
-                (tests.iter().count(), 1)
+                // The values of an `$all` stand below an `$and` of their own.
+                (tests.iter().count(), 1 + usize::from(tests.has("$all")))
             }
             _ => (1, 1),
         };

@@ -5,7 +5,7 @@ use crate::error::{Code, Error, Result};
 use crate::storage::View;
 use crate::storage::index::IndexSpec;
 use crate::ttl::{DefaultTtl, IndexingMode, TsIndex, check_mode, is_ts_key};
-use crate::value::{Doc, DocBuf, ValueRef, compare_docs};
+use crate::value::{Doc, DocBuf, ValueRef, compare_docs, key};
 
 /// An index that a client wants.
 #[derive(Debug, Clone)]
@@ -204,7 +204,7 @@ fn is_same_kind(one: &IndexSpec, other: &IndexSpec) -> bool {
 }
 
 /// Collects the conditions of a filter that must all hold: `{a: 1, b: 2}` and `{$and: [{b: {$eq: 2}}, {a: 1}]}` have the
-/// same ones.
+/// same ones. A value stands as the key that an index has for it, so equal numbers of different types are the same.
 fn clauses(filter: Doc<'_>, all: &mut Vec<Vec<u8>>) {
     for elem in filter {
         if let Some(array) = elem.value.as_array()
@@ -219,12 +219,9 @@ fn clauses(filter: Doc<'_>, all: &mut Vec<Vec<u8>>) {
                 .is_some_and(|first| first.name().starts_with('$'))
         });
         let mut clause = |operator: &str, value: ValueRef<'_>| {
-            let doc = DocBuf::build(|doc| {
-                let mut condition = doc.doc(elem.name());
-                condition.put(operator, value);
-                condition.end();
-            });
-            all.push(doc.into_bytes());
+            let mut bytes = [elem.name(), operator, ""].join("\0").into_bytes();
+            key::encode(value, false, &mut bytes);
+            all.push(bytes);
         };
         match operators {
             Some(operators) => operators

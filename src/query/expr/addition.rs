@@ -1,6 +1,6 @@
 //! `$add`.
 
-use super::arithmetic::num_val;
+use super::arithmetic::{null_follows, num_val};
 use super::{Env, ExprCall};
 use crate::error::{Code, Error, Result};
 use crate::value::{Num, Val, Value, ValueRef};
@@ -17,13 +17,16 @@ enum RunningSum {
 
 pub fn add<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let mut sum = RunningSum::Ints(0);
-    for arg in &call.args {
+    for (at, arg) in call.args.iter().enumerate() {
         let value = arg.eval_in(env)?;
         let value = value.as_ref();
         if value.is_nullish() {
             return Ok(Val::NULL);
         }
-        sum = sum.plus(value)?;
+        sum = match sum.plus(value) {
+            Err(_) if null_follows(call, at, env)? => return Ok(Val::NULL),
+            sum => sum?,
+        };
     }
     match sum {
         RunningSum::Ints(long) => num_val(i32::try_from(long).map_or(Num::Int64(long), Num::Int32)),

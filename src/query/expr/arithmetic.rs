@@ -59,12 +59,13 @@ pub fn multiply<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
         double: 1.0,
         decimal: Decimal::ONE,
     };
-    for arg in &call.args {
+    for (at, arg) in call.args.iter().enumerate() {
         let value = arg.eval_in(env)?;
         let value = value.as_ref();
         match value.as_num() {
             Some(num) => product.times(num),
             None if value.is_nullish() => return Ok(Val::NULL),
+            None if null_follows(call, at, env)? => return Ok(Val::NULL),
             None => {
                 return Err(Error::new(
                     Code::TypeMismatch,
@@ -77,6 +78,19 @@ pub fn multiply<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
         }
     }
     num_val(product.to_num())
+}
+
+/// Returns whether an operand behind one of a wrong type is null, where that matters: in a `$group` MongoDB looks for nulls
+/// first (gen_expression.cpp).
+pub fn null_follows(call: &ExprCall, at: usize, env: Env<'_>) -> Result<bool> {
+    if env.in_group {
+        for arg in call.args.iter().skip(at + 1) {
+            if arg.eval_in(env)?.as_ref().is_nullish() {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
 }
 
 /// Evaluates the two numbers of an operator. `None` means that one is null.

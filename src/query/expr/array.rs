@@ -296,9 +296,6 @@ pub fn index_of_array<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
         return Ok(Val::NULL);
     }
     let Some(elements) = array.as_ref().as_array() else {
-        if let Some(error) = constant_is_no_array(call) {
-            return Err(error);
-        }
         return Err(Error::location(
             40090,
             format!(

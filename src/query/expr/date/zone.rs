@@ -53,17 +53,15 @@ impl Zone {
         }
     }
 
-    /// Returns the offset at a moment, in milliseconds ahead of UTC. Beyond the range of the time zone library, the offset at
-    /// the end of that range applies.
+    /// Returns the offset at a moment, in milliseconds ahead of UTC. Before the range of the time zone library, the offset at
+    /// its beginning applies.
     pub fn offset_at(&self, millis: i64) -> i64 {
         match self {
             Self::Fixed(offset) => *offset,
             Self::Named(zone) => {
-                let clamped = millis.clamp(
-                    Timestamp::MIN.as_millisecond() + MILLIS_PER_DAY,
-                    Timestamp::MAX.as_millisecond() - MILLIS_PER_DAY,
-                );
-                Timestamp::from_millisecond(clamped)
+                let known = millis - cycles_behind(millis);
+                let known = known.max(Timestamp::MIN.as_millisecond() + MILLIS_PER_DAY);
+                Timestamp::from_millisecond(known)
                     .map_or(0, |at| i64::from(zone.to_offset(at).seconds()) * 1000)
             }
         }
@@ -91,10 +89,11 @@ impl Zone {
         match self {
             Self::Fixed(offset) => local_millis.checked_sub(*offset),
             Self::Named(zone) => {
-                let exact = civil(local_millis)
+                let cycles = cycles_behind(local_millis);
+                let exact = civil(local_millis - cycles)
                     .and_then(|local| zone.to_ambiguous_timestamp(local).compatible().ok());
                 match exact {
-                    Some(at) => Some(at.as_millisecond()),
+                    Some(at) => at.as_millisecond().checked_add(cycles),
                     None => local_millis.checked_sub(self.offset_at(local_millis)),
                 }
             }
@@ -103,6 +102,18 @@ impl Zone {
 
     pub fn is_utc(&self) -> bool {
         matches!(self, Self::Fixed(0))
+    }
+}
+
+/// The calendar repeats itself after 400 years, with the days of the week, and so do the rules of a time zone for the future.
+const CYCLE: i64 = 146_097 * MILLIS_PER_DAY;
+
+/// Returns the length of the cycles that lead back from a moment into the range of the time zone library.
+fn cycles_behind(millis: i64) -> i64 {
+    let latest = Timestamp::MAX.as_millisecond() - 2 * MILLIS_PER_DAY;
+    match millis > latest {
+        true => ((millis - latest) / CYCLE + 1) * CYCLE,
+        false => 0,
     }
 }
 
@@ -178,5 +189,13 @@ mod tests {
         let gap = 1_710_037_800_000;
         assert_eq!(zone.utc(gap), Some(gap + 5 * 3_600_000));
         assert_eq!(zone.local(i64::MAX).date.month, 8);
+        // Summer and winter of the year 11146, and of one 400,000 years later.
+        for later in [0, 1_000 * CYCLE] {
+            let [summer, winter] = [289_586_500_000_000, 289_571_500_000_000].map(|at| at + later);
+            for (at, hours) in [(summer, 4), (winter, 5)] {
+                assert_eq!(zone.offset_at(at), -hours * 3_600_000, "{at}");
+                assert_eq!(zone.utc(at - hours * 3_600_000), Some(at));
+            }
+        }
     }
 }
