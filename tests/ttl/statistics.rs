@@ -84,6 +84,20 @@ fn sizes_and_counts() {
     }
 }
 
+/// Returns the figures of the collection and of its database. A cluster may write to disk between two commands, which
+/// changes its figures: then both are asked again.
+fn undisturbed(world: &mut World) -> (Document, Document) {
+    let ask = |world: &mut World| world.run(doc! {"collStats": "c"});
+    for _ in 0..20 {
+        let before = ask(world);
+        let all = world.run(doc! {"dbStats": 1});
+        if ask(world).get("totalIndexSize") == before.get("totalIndexSize") {
+            return (before, all);
+        }
+    }
+    panic!("the figures never stand still");
+}
+
 /// Expired documents take no space in index sizes either, whatever their number of keys. Freeing them changes no figure.
 #[test]
 fn sizes_of_indexes() {
@@ -102,8 +116,7 @@ fn sizes_of_indexes() {
     );
     world.insert("c", (300..310).map(|id| doc! {"_id": id, "tags": "many"}));
     let sizes = |world: &mut World| {
-        let stats = world.run(doc! {"collStats": "c"});
-        let all = world.run(doc! {"dbStats": 1});
+        let (stats, all) = undisturbed(world);
         let total = number(&stats, "totalIndexSize");
         assert_eq!(number(&all, "indexSize"), total);
         (stats.get_document("indexSizes").unwrap().clone(), total)
